@@ -1,0 +1,47 @@
+//! How the elements of a tile lie in memory.
+
+use super::Region;
+
+/// The memory order of a tile buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Last dimension fastest.
+    RowMajor,
+    /// Sample lanes: dimension 0 is cut into groups of this many samples, and the samples of a group lie
+    /// innermost: `[n / lanes][other dimensions][n % lanes]`. The last group is padded to full width; the
+    /// padding lanes hold unspecified finite or non-finite values which no kernel may let into a result.
+    Lanes(usize),
+}
+
+impl Layout {
+    /// Elements that a tile of this region takes up, padding included.
+    pub fn len(self, tile: &Region) -> usize {
+        match self {
+            Layout::RowMajor => tile.len(),
+            Layout::Lanes(lanes) => match tile.shape().first() {
+                Some(&n) => tile.shape()[1..].iter().product::<usize>() * n.next_multiple_of(lanes),
+                None => 1,
+            },
+        }
+    }
+
+    /// Where the element with this index lies in a tile that holds the region `tile`.
+    #[inline(always)]
+    pub fn offset(self, tile: &Region, index: &[usize]) -> usize {
+        let (lo, hi) = (tile.lo(), tile.hi());
+        debug_assert!(
+            index.len() == lo.len() && (0..lo.len()).all(|i| lo[i] <= index[i] && index[i] < hi[i]),
+            "index {index:?} is outside the tile {tile}"
+        );
+        let row_major = |from: usize, start: usize| {
+            (from..index.len()).fold(start, |offset, i| offset * (hi[i] - lo[i]) + (index[i] - lo[i]))
+        };
+        match self {
+            Layout::Lanes(lanes) if !index.is_empty() => {
+                let n = index[0] - lo[0];
+                row_major(1, n / lanes) * lanes + n % lanes
+            }
+            _ => row_major(0, 0),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Shapes and regions: the extents of an array and boxes inside it, up to four dimensions, slowest first.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+
+/// The most dimensions an array can have.
+pub const MAX_RANK: usize = 4;
+
+/// The extents of an array, slowest dimension first (NCHW for images). A scalar has rank 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Shape {
+    rank: u8,
+    dims: [usize; MAX_RANK],
+}
+
+impl Shape {
+    /// The shape with these extents.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_RANK`] extents.
+    pub fn new(extents: &[usize]) -> Self {
+        assert!(extents.len() <= MAX_RANK, "an array has at most {MAX_RANK} dimensions, not {extents:?}");
+        let mut dims = [0; MAX_RANK];
+        dims[..extents.len()].copy_from_slice(extents);
+        Shape { rank: extents.len() as u8, dims }
+    }
+
+    /// Number of elements (1 for a scalar).
+    pub fn len(&self) -> usize {
+        self.iter().product()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.contains(&0)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.dims[..self.rank as usize]
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(extents: [usize; N]) -> Self {
+        Shape::new(&extents)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[")?;
+        for (i, extent) in self.iter().enumerate() {
+            write!(f, "{}{extent}", if i > 0 { "," } else { "" })?;
+        }
+        write!(f, "]")
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A box of indices inside an array: a half-open range per dimension. The region of a scalar has rank 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Region {
+    rank: u8,
+    lo: [usize; MAX_RANK],
+    hi: [usize; MAX_RANK],
+}
+
+impl Region {
+    /// The region of these ranges; a range that ends before it starts counts as empty.
+    pub fn new(ranges: &[Range<usize>]) -> Self {
+        assert!(ranges.len() <= MAX_RANK, "a region has at most {MAX_RANK} dimensions, not {}", ranges.len());
+        let (mut lo, mut hi) = ([0; MAX_RANK], [0; MAX_RANK]);
+        for (i, range) in ranges.iter().enumerate() {
+            lo[i] = range.start;
+            hi[i] = range.end.max(range.start);
+        }
+        Region { rank: ranges.len() as u8, lo, hi }
+    }
+
+    /// All of an array.
+    pub fn whole(shape: Shape) -> Self {
+        let mut region = Region { rank: shape.len_rank(), ..Region::default() };
+        region.hi[..shape.rank()].copy_from_slice(&shape);
+        region
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// First index per dimension.
+    pub fn lo(&self) -> &[usize] {
+        &self.lo[..self.rank()]
+    }
+
+    /// One past the last index per dimension.
+    pub fn hi(&self) -> &[usize] {
+        &self.hi[..self.rank()]
+    }
+
+    /// The range of dimension `dim`.
+    pub fn range(&self, dim: usize) -> Range<usize> {
+        self.lo()[dim]..self.hi()[dim]
+    }
+
+    /// The extents of the box.
+    pub fn shape(&self) -> Shape {
+        let mut dims = [0; MAX_RANK];
+        for (dim, extent) in dims.iter_mut().enumerate().take(self.rank()) {
+            *extent = self.hi[dim] - self.lo[dim];
+        }
+        Shape { rank: self.rank, dims }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape().is_empty()
+    }
+
+    /// Whether both have an element in common.
+    pub fn overlaps(&self, other: &Region) -> bool {
+        debug_assert_eq!(self.rank, other.rank, "regions of different arrays");
+        (0..self.rank()).all(|i| self.lo[i].max(other.lo[i]) < self.hi[i].min(other.hi[i]))
+    }
+
+    /// Whether every element of `other` is in this region.
+    pub fn contains(&self, other: &Region) -> bool {
+        debug_assert_eq!(self.rank, other.rank, "regions of different arrays");
+        other.is_empty() || (0..self.rank()).all(|i| self.lo[i] <= other.lo[i] && other.hi[i] <= self.hi[i])
+    }
+
+    /// What both have in common (possibly empty).
+    pub fn intersection(&self, other: &Region) -> Region {
+        let mut both = *self;
+        for i in 0..self.rank() {
+            both.lo[i] = self.lo[i].max(other.lo[i]);
+            both.hi[i] = self.hi[i].min(other.hi[i]).max(both.lo[i]);
+        }
+        both
+    }
+}
+
+impl Shape {
+    fn len_rank(&self) -> u8 {
+        self.rank
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[")?;
+        for i in 0..self.rank() {
+            write!(f, "{}{}..{}", if i > 0 { "," } else { "" }, self.lo[i], self.hi[i])?;
+        }
+        write!(f, "]")
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_has_one_element_and_an_empty_extent_none() {
+        assert_eq!(Shape::new(&[]).len(), 1);
+        assert!(!Region::whole(Shape::new(&[])).is_empty());
+        assert_eq!(Shape::new(&[3, 0]).len(), 0);
+        assert!(Region::whole(Shape::new(&[3, 0])).is_empty());
+    }
+
+    #[test]
+    fn overlap_containment_and_intersection_agree() {
+        let a = Region::new(&[0..4, 2..6]);
+        let b = Region::new(&[3..5, 5..9]);
+        let c = Region::new(&[4..5, 0..9]);
+        assert!(a.overlaps(&b) && !a.overlaps(&c));
+        assert_eq!(a.intersection(&b), Region::new(&[3..4, 5..6]));
+        assert!(a.intersection(&c).is_empty());
+        assert!(a.contains(&a.intersection(&b)) && !a.contains(&b));
+    }
+}

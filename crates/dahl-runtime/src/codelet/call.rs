@@ -1,0 +1,249 @@
+//! What a kernel gets: views of its arguments, the regions to read and write, and parameters.
+
+#![expect(unsafe_code, reason = "turns the engine's raw pointers into slices for kernels")]
+
+use crate::array::{Dtype, Element, Layout, Region, Shape};
+use std::slice;
+
+/// Everything about a call that does not change from run to run.
+#[derive(Clone, Debug, Default)]
+pub struct CallSpec {
+    /// The arguments, inputs first, in the order of the relation line; an argument named on both sides appears
+    /// once, among the outputs.
+    pub args: Vec<ArgSpec>,
+    /// How many of `args` are only read.
+    pub n_inputs: usize,
+    /// Integer parameters, in the order in which the relation line mentions them.
+    pub ints: Vec<i64>,
+    /// Floating-point parameters, as the codelet defines them.
+    pub scalars: Vec<f64>,
+    /// Whether accumulating outputs add to what is there (true) or start afresh (false).
+    pub accumulate: bool,
+}
+
+/// One argument of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArgSpec {
+    /// Element type.
+    pub dtype: Dtype,
+    /// Memory order of the tile.
+    pub layout: Layout,
+    /// The part of the array that the memory holds.
+    pub tile: Region,
+    /// The part that this call reads or writes; inside `tile`.
+    pub region: Region,
+    /// The extents of the whole array.
+    pub extent: Shape,
+}
+
+/// One call of a kernel.
+pub struct Call<'a> {
+    spec: &'a CallSpec,
+    pointers: &'a [*mut u8],
+}
+
+impl<'a> Call<'a> {
+    /// A call on memory that the caller vouches for.
+    ///
+    /// # Safety
+    /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i`, aligned to 64 bytes or at
+    /// least to its element type, initialised, readable for inputs and exclusively writable for outputs for as
+    /// long as the call lives. An input may point to the same memory as an output only if the codelet reads it
+    /// through [`Call::map`]. Engines keep this by executing a graph whose edges order every conflicting pair.
+    pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
+        assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
+        Call { spec, pointers }
+    }
+
+    /// The unchanging part of the call.
+    pub fn spec(&self) -> &CallSpec {
+        self.spec
+    }
+
+    /// Integer parameter `i` of the relation line, as a `usize`.
+    pub fn int(&self, i: usize) -> usize {
+        self.spec.ints[i] as usize
+    }
+
+    /// Floating-point parameter `i`.
+    pub fn scalar(&self, i: usize) -> f64 {
+        self.spec.scalars[i]
+    }
+
+    /// Whether accumulating outputs add to what is there.
+    pub fn accumulate(&self) -> bool {
+        self.spec.accumulate
+    }
+
+    fn slice_parts<T: Element>(&self, arg: usize) -> (*mut T, usize, &'a ArgSpec) {
+        let spec = &self.spec.args[arg];
+        assert_eq!(spec.dtype, T::DTYPE, "argument {arg} has another element type than the kernel expects");
+        (self.pointers[arg].cast::<T>(), spec.layout.len(&spec.tile), spec)
+    }
+
+    /// Input `i`, for reading.
+    pub fn input<T: Element>(&self, i: usize) -> View<'_, T> {
+        assert!(i < self.spec.n_inputs, "input {i} of {}", self.spec.n_inputs);
+        let (pointer, len, spec) = self.slice_parts::<T>(i);
+        // SAFETY: `Call::new`'s caller vouches that the memory is valid for `len` initialised elements and that
+        // nothing writes to it while the call lives.
+        let data = unsafe { slice::from_raw_parts(pointer, len) };
+        View { data, spec }
+    }
+
+    /// Output `i`, for writing (and reading, where it is also an input or accumulates).
+    ///
+    /// Each output must be taken once per call; taking one twice at the same time would alias.
+    pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
+        let (pointer, len, spec) = self.slice_parts::<T>(self.spec.n_inputs + i);
+        // SAFETY: `Call::new`'s caller vouches for exclusive access to outputs; kernels take each output once.
+        let data = unsafe { slice::from_raw_parts_mut(pointer, len) };
+        ViewMut { data, spec }
+    }
+
+    /// Elementwise work: `out[i] = f(a[i])` over the whole region of output 0 and input 0, which have the same
+    /// shape and layout and may be the same memory.
+    pub fn map<T: Element>(&self, f: impl Fn(T) -> T) {
+        let (from, _, a) = self.slice_parts::<T>(0);
+        let (to, _, out) = self.slice_parts::<T>(self.spec.n_inputs);
+        for_each_index(&out.region, |index| {
+            let i = a.layout.offset(&a.tile, index);
+            let o = out.layout.offset(&out.tile, index);
+            // SAFETY: both offsets lie inside their tiles (`Layout::offset`), the tiles are valid by
+            // `Call::new`, and the read ends before the write, so that shared memory is fine.
+            unsafe { to.add(o).write(f(from.add(i).read())) }
+        });
+    }
+}
+
+/// Calls `f` with every index of the region, last dimension fastest.
+pub fn for_each_index(region: &Region, mut f: impl FnMut(&[usize])) {
+    if region.is_empty() {
+        return;
+    }
+    let rank = region.rank();
+    let mut index = [0; crate::array::MAX_RANK];
+    index[..rank].copy_from_slice(region.lo());
+    loop {
+        f(&index[..rank]);
+        let mut dim = rank;
+        loop {
+            if dim == 0 {
+                return;
+            }
+            dim -= 1;
+            index[dim] += 1;
+            if index[dim] < region.hi()[dim] {
+                break;
+            }
+            index[dim] = region.lo()[dim];
+        }
+    }
+}
+
+/// An input of a kernel.
+#[derive(Clone, Copy)]
+pub struct View<'a, T> {
+    data: &'a [T],
+    spec: &'a ArgSpec,
+}
+
+/// An output of a kernel.
+pub struct ViewMut<'a, T> {
+    data: &'a mut [T],
+    spec: &'a ArgSpec,
+}
+
+macro_rules! view_accessors {
+    () => {
+        /// What this call reads or writes of the array.
+        pub fn region(&self) -> &'a Region {
+            &self.spec.region
+        }
+
+        /// What the memory holds of the array.
+        pub fn tile(&self) -> &'a Region {
+            &self.spec.tile
+        }
+
+        /// The extents of the whole array.
+        pub fn extent(&self) -> &'a Shape {
+            &self.spec.extent
+        }
+
+        /// The memory order of the tile.
+        pub fn layout(&self) -> Layout {
+            self.spec.layout
+        }
+
+        /// The element at `index` (in coordinates of the whole array).
+        #[inline(always)]
+        pub fn at<const R: usize>(&self, index: [usize; R]) -> T {
+            self.data[self.spec.layout.offset(&self.spec.tile, &index)]
+        }
+    };
+}
+
+impl<'a, T: Element> View<'a, T> {
+    view_accessors!();
+
+    /// The memory of the tile, in its layout.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+
+    /// The memory of the region, which must be contiguous: for implementations that need layouts.
+    pub fn contiguous(&self) -> &'a [T] {
+        &self.data[contiguous_range(self.spec)]
+    }
+}
+
+impl<'a, T: Element> ViewMut<'a, T> {
+    view_accessors!();
+
+    /// Writes the element at `index` (in coordinates of the whole array).
+    #[inline(always)]
+    pub fn set<const R: usize>(&mut self, index: [usize; R], value: T) {
+        self.data[self.spec.layout.offset(&self.spec.tile, &index)] = value;
+    }
+
+    /// The memory of the tile, in its layout.
+    pub fn data(&mut self) -> &mut [T] {
+        self.data
+    }
+
+    /// The memory of the region, which must be contiguous: for implementations that need layouts.
+    pub fn contiguous(&mut self) -> &mut [T] {
+        &mut self.data[contiguous_range(self.spec)]
+    }
+}
+
+fn contiguous_range(spec: &ArgSpec) -> std::ops::Range<usize> {
+    debug_assert!(spec.is_contiguous(), "{} of {} is not contiguous", spec.region, spec.tile);
+    match spec.layout {
+        Layout::Lanes(_) => 0..spec.layout.len(&spec.tile),
+        Layout::RowMajor if spec.region.is_empty() => 0..0,
+        Layout::RowMajor => {
+            let start = spec.layout.offset(&spec.tile, spec.region.lo());
+            start..start + spec.region.len()
+        }
+    }
+}
+
+impl ArgSpec {
+    /// Whether the region lies in one piece: the whole tile in lanes, a range in row-major order.
+    pub fn is_contiguous(&self) -> bool {
+        if self.region == self.tile || self.region.is_empty() {
+            return true;
+        }
+        match self.layout {
+            Layout::Lanes(_) => false,
+            Layout::RowMajor => {
+                // After the first dimension with more than one index, every dimension must be full.
+                let (region, tile) = (self.region.shape(), self.tile.shape());
+                let first = region.iter().position(|&extent| extent > 1).unwrap_or(region.rank());
+                (first + 1..region.rank()).all(|i| region[i] == tile[i])
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Codelets: one operation each, with its index relation, its cost and its implementations.
+//!
+//! A codelet is a static value. Its [`relation`] line says how its arguments are indexed, and everything the
+//! runtime does with it (splitting, halos, dependencies, transfers) follows from that line. Kernels receive a
+//! [`Call`]: views of tile buffers, the region to compute and the parameters, and know nothing else.
+
+pub mod relation;
+mod call;
+pub mod builtin;
+
+pub use call::{ArgSpec, Call, CallSpec, View, ViewMut};
+
+use crate::array::{Dtype, Layout};
+use crate::error::Result;
+use relation::Relation;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// One operation: what it is called, how it is indexed, what it costs, and who can compute it.
+pub struct Codelet {
+    /// The name, as in plans, performance models and traces.
+    pub name: &'static str,
+    /// The index relation, for example `x[n,i] w[o,i] b[o] -> y[n,o] +=`.
+    pub line: &'static str,
+    /// Floating-point operations per point of the iteration space (a multiply-add counts 2).
+    pub flops_per_point: f64,
+    /// The implementations, the scalar reference first.
+    pub implementations: &'static [Implementation],
+    /// The parsed line; start with `OnceLock::new()`.
+    pub parsed: OnceLock<Relation>,
+}
+
+impl Codelet {
+    /// A codelet in a `static`.
+    pub const fn new(
+        name: &'static str,
+        line: &'static str,
+        flops_per_point: f64,
+        implementations: &'static [Implementation],
+    ) -> Self {
+        Codelet { name, line, flops_per_point, implementations, parsed: OnceLock::new() }
+    }
+
+    /// The parsed index relation.
+    ///
+    /// # Panics
+    /// If the line does not parse: that is a mistake in the program, and a test parses every listed codelet.
+    pub fn relation(&self) -> &Relation {
+        self.parsed.get_or_init(|| match Relation::parse(self.line) {
+            Ok(relation) => relation,
+            Err(error) => panic!("codelet {}: {error}", self.name),
+        })
+    }
+
+    /// The implementation called `name` for elements of `dtype`.
+    pub fn implementation(&self, name: &str, dtype: Dtype) -> Option<&'static Implementation> {
+        self.implementations.iter().find(|i| i.name == name && i.dtype == dtype)
+    }
+}
+
+impl fmt::Debug for Codelet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.line)
+    }
+}
+
+/// A kernel: computes the output regions of one call from its inputs.
+pub type Kernel = fn(&Call<'_>) -> Result<()>;
+
+/// One way to compute a codelet.
+#[derive(Debug)]
+pub struct Implementation {
+    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, …
+    pub name: &'static str,
+    /// Rises with every change that may change bits; recorded in plans.
+    pub version: u32,
+    /// The floating-point element type it computes in.
+    pub dtype: Dtype,
+    /// What it asks of its arguments' memory.
+    pub needs: Needs,
+    /// The function.
+    pub kernel: Kernel,
+}
+
+/// What an implementation asks of the memory of its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Any layout, any window of a larger tile: the kernel goes through [`View::at`].
+    Nothing,
+    /// These layouts, in argument order, and each region contiguous: a lanes argument covers its whole tile, a
+    /// row-major argument a contiguous range.
+    Layouts(&'static [Layout]),
+}

@@ -1,0 +1,20 @@
+//! The runtime below dahl: arrays, codelets, task graphs, plans and engines.
+//!
+//! A computation is *recorded* as tasks on whole arrays ([`graph`]), *lowered* to tasks on disjoint tile
+//! buffers, *planned* (who runs what, when, and where each buffer lies: [`plan`]), and *executed* by an
+//! [`engine`] as often as wanted. One-off work is *submitted* on arrays that live in arenas ([`array`],
+//! [`arena`]). The runtime knows nothing of neural networks.
+
+pub mod error;
+pub mod array;
+pub mod codelet;
+pub mod graph;
+pub mod machine;
+pub mod arena;
+pub mod plan;
+pub mod engine;
+pub mod trace;
+
+pub(crate) mod sync;
+
+pub use error::{Error, ErrorKind, Result};

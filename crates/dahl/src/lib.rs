@@ -1,0 +1,4 @@
+//! Neural networks trained as a graph of asynchronous tasks.
+
+pub mod error;
+pub mod op;
