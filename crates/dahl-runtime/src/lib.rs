@@ -5,14 +5,14 @@
 //! [`engine`] as often as wanted. One-off work is *submitted* on arrays that live in arenas ([`array`],
 //! [`arena`]). The runtime knows nothing of neural networks.
 
-pub mod error;
+pub mod arena;
 pub mod array;
 pub mod codelet;
+pub mod engine;
+pub mod error;
 pub mod graph;
 pub mod machine;
-pub mod arena;
 pub mod plan;
-pub mod engine;
 pub mod trace;
 
 pub(crate) mod sync;

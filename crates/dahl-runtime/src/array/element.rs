@@ -43,7 +43,9 @@ mod sealed {
 
 /// A type that can be stored in an array. Every bit pattern is a valid value, also all zeros, and there is no
 /// padding; that is what lets the runtime hand out zeroed memory as a slice of any element type.
-pub trait Element: Copy + Default + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + sealed::Sealed + 'static {
+pub trait Element:
+    Copy + Default + PartialOrd + fmt::Debug + fmt::Display + Send + Sync + sealed::Sealed + 'static
+{
     /// This type as a value.
     const DTYPE: Dtype;
 }

@@ -4,9 +4,9 @@
 //! runtime does with it (splitting, halos, dependencies, transfers) follows from that line. Kernels receive a
 //! [`Call`]: views of tile buffers, the region to compute and the parameters, and know nothing else.
 
-pub mod relation;
-mod call;
 pub mod builtin;
+mod call;
+pub mod relation;
 
 pub use call::{ArgSpec, Call, CallSpec, View, ViewMut};
 

@@ -1,0 +1,161 @@
+//! The worker threads: pinned, spinning for a short while when out of work, then asleep.
+//!
+//! Workers serve [`Source`]s. A worker asks each source in turn whether it has something for it; if none has, it
+//! spins for about 100 µs (falling asleep and waking up costs 50 to 90 µs) and then sleeps on the pool's bell.
+//! A source that gets new work, or that finishes work others wait for, rings that bell.
+
+use super::bell::Bell;
+use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Arc, RwLock, spin_loop, thread};
+use std::cell::Cell;
+
+thread_local! {
+    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The worker that the current thread is, if it is one.
+pub fn current_worker() -> Option<usize> {
+    WORKER.get()
+}
+
+/// Something that workers work on.
+pub trait Source: Send + Sync {
+    /// Runs what is ready for this worker. Returns whether anything ran.
+    fn poll(&self, worker: usize) -> bool;
+
+    /// Whether [`Source::poll`] would run something for this worker. Looked at before a worker falls asleep.
+    fn has_work(&self, worker: usize) -> bool;
+}
+
+struct Shared {
+    sources: RwLock<Vec<Arc<dyn Source>>>,
+    /// Rises with every change of `sources`, so that workers need not lock to see that nothing changed.
+    version: AtomicU64,
+    stop: AtomicBool,
+    bell: Bell,
+    spin_rounds: u32,
+}
+
+/// A group of worker threads, one per unit.
+pub struct Pool {
+    shared: Arc<Shared>,
+    units: Vec<Unit>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts one thread per unit.
+    pub fn new(units: &[Unit]) -> Self {
+        // A worker that shares its core must not keep the one it waits for from running.
+        let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
+        let shared = Arc::new(Shared {
+            sources: RwLock::new(Vec::new()),
+            version: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            bell: Bell::default(),
+            spin_rounds,
+        });
+        let threads = units
+            .iter()
+            .enumerate()
+            .map(|(worker, unit)| {
+                let (shared, core) = (Arc::clone(&shared), unit.core);
+                thread::spawn(move || {
+                    if let Some(core) = core {
+                        pin_current_thread(core);
+                    }
+                    WORKER.set(Some(worker));
+                    serve(&shared, worker);
+                })
+            })
+            .collect();
+        Pool { shared, units: units.to_vec(), threads }
+    }
+
+    /// Number of workers.
+    pub fn n_workers(&self) -> usize {
+        self.units.len()
+    }
+
+    /// The units behind the workers.
+    pub fn units(&self) -> &[Unit] {
+        &self.units
+    }
+
+    /// The memory that worker `worker` computes in.
+    pub fn memory_of(&self, worker: usize) -> MemoryId {
+        self.units[worker].memory
+    }
+
+    /// Lets the workers serve `source` from now on.
+    pub fn attach(&self, source: Arc<dyn Source>) {
+        self.change_sources(|sources| sources.push(source));
+    }
+
+    /// Stops serving `source`. Returns at once; a worker may still be inside a last `poll`.
+    pub fn detach(&self, source: &Arc<dyn Source>) {
+        self.change_sources(|sources| sources.retain(|s| !Arc::ptr_eq(s, source)));
+    }
+
+    fn change_sources(&self, change: impl FnOnce(&mut Vec<Arc<dyn Source>>)) {
+        change(&mut self.shared.sources.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        self.shared.version.fetch_add(1, Ordering::Release);
+        self.ring();
+    }
+
+    /// Wakes sleeping workers; to be called after a source got work that they may be asleep for.
+    #[inline]
+    pub fn ring(&self) {
+        self.shared.bell.ring();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.ring();
+        for thread in self.threads.drain(..) {
+            // A worker catches the panics of kernels; if it died nevertheless, there is nothing left to join.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Rounds of spinning that take about 100 µs: a round is a poll of an idle source and 16 pauses.
+const SPIN_ROUNDS: u32 = 400;
+
+fn serve(shared: &Shared, worker: usize) {
+    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+    let mut seen = u64::MAX;
+    let mut idle_rounds = 0;
+    loop {
+        let version = shared.version.load(Ordering::Acquire);
+        if version != seen {
+            seen = version;
+            sources.clone_from(&shared.sources.read().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        }
+        if shared.stop.load(Ordering::Acquire) {
+            return;
+        }
+        let mut ran = false;
+        for source in &sources {
+            ran |= source.poll(worker);
+        }
+        if ran {
+            idle_rounds = 0;
+        } else if idle_rounds < shared.spin_rounds {
+            idle_rounds += 1;
+            for _ in 0..16 {
+                spin_loop();
+            }
+        } else {
+            shared.bell.sleep_until(|| {
+                shared.stop.load(Ordering::Acquire)
+                    || shared.version.load(Ordering::Acquire) != seen
+                    || sources.iter().any(|source| source.has_work(worker))
+            });
+            idle_rounds = 0;
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Pinning a thread to a core, where the operating system can.
+
+#![expect(unsafe_code, reason = "calls the C library")]
+
+/// Pins the calling thread to a core. Failure (a core outside the allowed set, a system without affinity) is
+/// harmless: the thread then runs where the system puts it.
+pub fn pin_current_thread(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; `allowed` outlives both
+        // calls and its size is passed along; the C library writes at most that many bytes.
+        unsafe {
+            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+            let size = size_of::<libc::cpu_set_t>();
+            if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
+                return;
+            }
+            // The `core`-th of the cores this process may use, which a container may have narrowed.
+            let nth = (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &allowed)).nth(core);
+            if let Some(nth) = nth {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(nth, &mut set);
+                libc::sched_setaffinity(0, size, &set);
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = core;
+}
