@@ -1,5 +1,5 @@
 //! Neural networks trained as a graph of asynchronous tasks.
 
-pub mod error;
 pub mod dataset;
+pub mod error;
 pub mod op;

@@ -77,10 +77,7 @@ fn assert_message(result: Result<Dataset, impl Display>, parts: &[&str]) {
 }
 
 fn header(magic: u32, dims: &[u32]) -> Vec<u8> {
-    std::iter::once(&magic)
-        .chain(dims)
-        .flat_map(|value| value.to_be_bytes())
-        .collect()
+    std::iter::once(&magic).chain(dims).flat_map(|value| value.to_be_bytes()).collect()
 }
 
 fn images(dims: [u32; 3]) -> Vec<u8> {
@@ -166,10 +163,7 @@ fn a_missing_folder_is_an_error() {
 #[test]
 fn a_file_in_place_of_the_folder_is_an_error() {
     let folder = Folder::valid("file-for-folder");
-    assert_message(
-        dataset::idx(folder.0.join(TRAIN_IMAGES)),
-        &[TRAIN_IMAGES, "is not a folder"],
-    );
+    assert_message(dataset::idx(folder.0.join(TRAIN_IMAGES)), &[TRAIN_IMAGES, "is not a folder"]);
 }
 
 #[test]
@@ -240,20 +234,10 @@ fn truncated_files_are_errors() {
     let folder = Folder::valid("truncated");
     let file = images([5, 2, 3]);
     folder.write(TRAIN_IMAGES, &file[..file.len() - 1]);
-    folder.assert_fails(&[
-        TRAIN_IMAGES,
-        "30 bytes for 5 images",
-        "end after 29",
-        "cut off",
-    ]);
+    folder.assert_fails(&[TRAIN_IMAGES, "30 bytes for 5 images", "end after 29", "cut off"]);
     folder.write(TRAIN_IMAGES, &file);
     folder.write(TEST_LABELS, &labels(&[3, 0, 1])[..9]);
-    folder.assert_fails(&[
-        TEST_LABELS,
-        "3 bytes for 3 labels",
-        "end after 1",
-        "cut off",
-    ]);
+    folder.assert_fails(&[TEST_LABELS, "3 bytes for 3 labels", "end after 1", "cut off"]);
 }
 
 #[test]
@@ -295,12 +279,7 @@ fn trailing_bytes_are_errors() {
 fn images_and_labels_must_be_equally_many() {
     let folder = Folder::valid("count");
     folder.write(TRAIN_LABELS, &labels(&[0, 1, 2, 3]));
-    folder.assert_fails(&[
-        TRAIN_LABELS,
-        TRAIN_IMAGES,
-        "expected 5 labels",
-        "there are 4",
-    ]);
+    folder.assert_fails(&[TRAIN_LABELS, TRAIN_IMAGES, "expected 5 labels", "there are 4"]);
     let folder = Folder::valid("count-test");
     folder.write(TEST_IMAGES, &images([2, 2, 3]));
     folder.assert_fails(&[TEST_LABELS, TEST_IMAGES, "expected 2 labels", "there are 3"]);
@@ -317,13 +296,7 @@ fn a_split_without_images_is_an_error() {
 #[test]
 fn absurd_dimensions_are_errors_and_reserve_no_memory() {
     let folder = Folder::valid("absurd");
-    for dims in [
-        [5, 0, 3],
-        [5, 2, 0],
-        [5, 4097, 3],
-        [5, 2, u32::MAX],
-        [u32::MAX; 3],
-    ] {
+    for dims in [[5, 0, 3], [5, 2, 0], [5, 4097, 3], [5, 2, u32::MAX], [u32::MAX; 3]] {
         folder.write(TRAIN_IMAGES, &header(0x0803, &dims));
         folder.assert_fails(&[
             TRAIN_IMAGES,
@@ -355,12 +328,7 @@ fn both_splits_must_have_images_of_one_shape() {
 fn a_test_label_unknown_in_training_is_an_error() {
     let folder = Folder::valid("label");
     folder.write(TEST_LABELS, &labels(&[3, 4, 1]));
-    folder.assert_fails(&[
-        TEST_LABELS,
-        TRAIN_LABELS,
-        "from 0 to 3",
-        "label number 1 is 4",
-    ]);
+    folder.assert_fails(&[TEST_LABELS, TRAIN_LABELS, "from 0 to 3", "label number 1 is 4"]);
 }
 
 #[test]

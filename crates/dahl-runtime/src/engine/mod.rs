@@ -1,10 +1,21 @@
 //! Engines execute lowered graphs and submitted tasks. Here: the native one, on CPU threads.
 //!
-//! [`pool`] owns the worker threads. What they work on is a *source*: a planned graph that is replayed, a graph
+//! [`Pool`] owns the worker threads. What they work on is a *source*: a planned graph that is replayed, a graph
 //! whose tasks are taken as they become ready, or the tasks that a program submits one by one. All of them run
-//! kernels, fail and are traced in the same way.
+//! kernels, fail and are traced in the same way. A [`Session`] binds a graph to a pool; a [`Store`] holds what
+//! outlives graphs.
 
-pub mod bell;
-pub mod pool;
+mod bell;
+mod coherence;
+mod eager;
+mod local;
+mod memory;
+mod pool;
+mod program;
+mod queue;
+mod replay;
+mod session;
 
-pub use pool::{Pool, Source};
+pub use memory::Store;
+pub use pool::{Pool, current_worker};
+pub use session::{Outputs, Ports, Session};

@@ -33,7 +33,7 @@ struct Shared {
     /// Rises with every change of `sources`, so that workers need not lock to see that nothing changed.
     version: AtomicU64,
     stop: AtomicBool,
-    bell: Bell,
+    bell: Arc<Bell>,
     spin_rounds: u32,
 }
 
@@ -53,7 +53,7 @@ impl Pool {
             sources: RwLock::new(Vec::new()),
             version: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            bell: Bell::default(),
+            bell: Arc::new(Bell::default()),
             spin_rounds,
         });
         let threads = units
@@ -102,6 +102,11 @@ impl Pool {
         change(&mut self.shared.sources.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.shared.version.fetch_add(1, Ordering::Release);
         self.ring();
+    }
+
+    /// What sleeping workers are woken by; for sources, which must not own the pool.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.shared.bell)
     }
 
     /// Wakes sleeping workers; to be called after a source got work that they may be asleep for.

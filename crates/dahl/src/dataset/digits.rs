@@ -41,9 +41,8 @@ fn unpack(packed: &[u8]) -> io::Result<Dataset> {
     let mut source = GzDecoder::new(packed);
     let mut header = [0; 16];
     source.read_exact(&mut header)?;
-    let [n_low, n_high, height, width, largest, classes] = [
-        header[10], header[11], header[12], header[13], header[14], header[15],
-    ];
+    let [n_low, n_high, height, width, largest, classes] =
+        [header[10], header[11], header[12], header[13], header[14], header[15]];
     if !header.starts_with(MAGIC) || u16::from_le_bytes([header[8], header[9]]) != VERSION {
         return Err(io::Error::other("the header is not of version 1"));
     }
@@ -59,24 +58,15 @@ fn unpack(packed: &[u8]) -> io::Result<Dataset> {
         return Err(io::Error::other("more data follow the images"));
     }
 
-    let mut train = Split {
-        images: Vec::new(),
-        labels: Vec::new(),
-    };
+    let mut train = Split { images: Vec::new(), labels: Vec::new() };
     let mut test = train.clone();
     let mut seen = vec![0; usize::from(classes)];
     for (&label, image) in labels.iter().zip(images.chunks_exact(pixels)) {
         let seen = &mut seen[usize::from(label)];
         *seen += 1;
-        let split = if *seen % TEST_EVERY == 0 {
-            &mut test
-        } else {
-            &mut train
-        };
+        let split = if *seen % TEST_EVERY == 0 { &mut test } else { &mut train };
         split.labels.push(label);
-        split
-            .images
-            .extend(image.iter().map(|&ink| spread(ink, largest)));
+        split.images.extend(image.iter().map(|&ink| spread(ink, largest)));
     }
     Ok(Dataset {
         name: "digits".to_owned(),
@@ -120,14 +110,8 @@ mod tests {
     #[test]
     fn both_splits_are_balanced() {
         let data = digits();
-        assert_eq!(
-            per_class(&data.train),
-            [149, 152, 148, 153, 151, 152, 151, 150, 145, 150]
-        );
-        assert_eq!(
-            per_class(&data.test),
-            [29, 30, 29, 30, 30, 30, 30, 29, 29, 30]
-        );
+        assert_eq!(per_class(&data.train), [149, 152, 148, 153, 151, 152, 151, 150, 145, 150]);
+        assert_eq!(per_class(&data.test), [29, 30, 29, 30, 30, 30, 30, 29, 29, 30]);
     }
 
     #[test]
@@ -140,13 +124,8 @@ mod tests {
 
     #[test]
     fn ink_is_spread_over_all_values_of_a_byte() {
-        let expected = [
-            0, 16, 32, 48, 64, 80, 96, 112, 128, 143, 159, 175, 191, 207, 223, 239, 255,
-        ];
-        assert_eq!(
-            std::array::from_fn::<u8, 17, _>(|v| spread(v as u8, 16)),
-            expected
-        );
+        let expected = [0, 16, 32, 48, 64, 80, 96, 112, 128, 143, 159, 175, 191, 207, 223, 239, 255];
+        assert_eq!(std::array::from_fn::<u8, 17, _>(|v| spread(v as u8, 16)), expected);
         let data = digits();
         let used = |split: &Split| split.images.iter().all(|v| expected.contains(v));
         assert!(used(&data.train) && used(&data.test));

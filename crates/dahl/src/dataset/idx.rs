@@ -54,11 +54,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
     let dir = dir.as_ref();
     if !dir.is_dir() {
-        let found = if dir.exists() {
-            "is not a folder"
-        } else {
-            "does not exist"
-        };
+        let found = if dir.exists() { "is not a folder" } else { "does not exist" };
         return Err(Error::data(
             dir,
             format!(
@@ -79,11 +75,7 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
             (TEST_LABELS, Content::Labels),
         ]
         .map(|(stem, content)| scope.spawn(move || IdxFile::read(find(dir, stem)?, content)))
-        .map(|reader| {
-            reader
-                .join()
-                .unwrap_or_else(|cause| panic::resume_unwind(cause))
-        })
+        .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
     });
     let train = Pair::new(train_images?, train_labels?)?;
     let test = Pair::new(test_images?, test_labels?)?;
@@ -125,28 +117,22 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
 /// The name of the folder, also where it is given as `.` or ends in `..`.
 fn name(dir: &Path) -> String {
     let full = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    full.file_name().map_or_else(
-        || "idx".to_owned(),
-        |last| last.to_string_lossy().into_owned(),
-    )
+    full.file_name().map_or_else(|| "idx".to_owned(), |last| last.to_string_lossy().into_owned())
 }
 
 /// The file `stem`, plain or compressed, in `dir`.
 fn find(dir: &Path, stem: &str) -> Result<PathBuf> {
     let plain = dir.join(stem);
     let compressed = dir.join(format!("{stem}.gz"));
-    [plain, compressed]
-        .into_iter()
-        .find(|path| path.is_file())
-        .ok_or_else(|| {
-            Error::data(
-                dir,
-                format!(
-                    "expected a file {stem} or {stem}.gz in this folder, but neither is there; add \
+    [plain, compressed].into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        Error::data(
+            dir,
+            format!(
+                "expected a file {stem} or {stem}.gz in this folder, but neither is there; add \
                      the missing file or check the path"
-                ),
-            )
-        })
+            ),
+        )
+    })
 }
 
 /// What a file is expected to hold.
@@ -261,10 +247,7 @@ impl IdxFile {
         }
         // Asking for one byte more finds data that do not belong there. In a compressed file it
         // also makes the decoder compare the checksum, which follows the data.
-        let n_beyond = source
-            .take(1)
-            .read_to_end(&mut Vec::new())
-            .map_err(|error| damaged(&path, &error))?;
+        let n_beyond = source.take(1).read_to_end(&mut Vec::new()).map_err(|error| damaged(&path, &error))?;
         if n_beyond > 0 {
             return Err(Error::data(
                 &path,
@@ -308,9 +291,7 @@ fn payload_bytes(path: &Path, content: Content, dims: &[usize]) -> Result<usize>
     if dims[0] == 0 {
         return Err(Error::data(
             path,
-            format!(
-                "expected at least one of the {noun}, but the header says 0; fetch the file again"
-            ),
+            format!("expected at least one of the {noun}, but the header says 0; fetch the file again"),
         ));
     }
     if dims[1..].iter().any(|side| !(1..=MAX_SIDE).contains(side)) {
@@ -389,9 +370,6 @@ impl Pair {
     }
 
     fn into_split(self) -> Split {
-        Split {
-            images: self.images.bytes,
-            labels: self.labels.bytes,
-        }
+        Split { images: self.images.bytes, labels: self.labels.bytes }
     }
 }

@@ -82,10 +82,7 @@ impl Split {
 /// Shows the sizes only: the millions of bytes behind them would drown any message.
 impl fmt::Debug for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Split")
-            .field("images", &self.len())
-            .field("bytes", &self.images.len())
-            .finish()
+        f.debug_struct("Split").field("images", &self.len()).field("bytes", &self.images.len()).finish()
     }
 }
 
@@ -94,10 +91,7 @@ mod tests {
     use super::Split;
 
     fn split() -> Split {
-        Split {
-            images: (0..12).collect(),
-            labels: vec![0, 1, 2],
-        }
+        Split { images: (0..12).collect(), labels: vec![0, 1, 2] }
     }
 
     #[test]

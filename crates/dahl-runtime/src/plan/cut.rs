@@ -1,0 +1,112 @@
+//! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
+
+use crate::array::Layout;
+use crate::codelet::relation::Split;
+use crate::codelet::{Implementation, Needs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Graph, Recorded, Role};
+use std::ops::Range;
+
+/// How one recorded task is cut.
+#[derive(Clone, Debug)]
+pub struct TaskCut {
+    /// The cut axes (indices into the bound relation's axes) and their ranges.
+    pub tiles: Vec<(usize, Vec<Range<usize>>)>,
+    /// Who computes it.
+    pub implementation: &'static Implementation,
+    /// Number of partial results where a reduced axis is cut.
+    pub groups: usize,
+}
+
+/// How a graph is cut.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// One entry per recorded task.
+    pub tasks: Vec<TaskCut>,
+    /// The memory order of each array's tiles.
+    pub layouts: Vec<Layout>,
+}
+
+/// What the heuristic cut goes by.
+#[derive(Clone, Debug)]
+pub struct CutOptions {
+    /// Axis names and tile sizes: a task that has the axis, and may be split along it, is cut into such tiles.
+    pub tile_sizes: Vec<(String, usize)>,
+    /// The most partial results of a reduction. More allow more workers and cost more memory traffic.
+    pub max_groups: usize,
+    /// Names of implementations, best first.
+    pub implementations: Vec<String>,
+}
+
+impl Default for CutOptions {
+    fn default() -> Self {
+        CutOptions {
+            tile_sizes: vec![("n".into(), 16), ("i".into(), 4096)],
+            max_groups: 16,
+            implementations: vec!["lanes".into(), "reference".into()],
+        }
+    }
+}
+
+impl Cut {
+    /// Cuts every task along the first axis of `options.tile_sizes` that it can be split along, and takes the
+    /// first implementation whose layouts its outputs can have. Inputs in another layout are converted by
+    /// lowering. The number of workers plays no part.
+    pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
+        let mut layouts: Vec<Option<Layout>> =
+            graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
+        let mut tasks = Vec::with_capacity(graph.tasks().len());
+        for recorded in graph.tasks() {
+            let implementation = choose(recorded, options, &layouts)?;
+            let n_inputs = recorded.codelet.relation().n_inputs();
+            for arg in n_inputs..recorded.args.len() {
+                let layout = match implementation.needs {
+                    Needs::Nothing => Layout::RowMajor,
+                    Needs::Layouts(needed) => needed[arg],
+                };
+                layouts[recorded.args[arg].array].get_or_insert(layout);
+            }
+            tasks.push(TaskCut { tiles: tiles(recorded, options), implementation, groups: options.max_groups });
+        }
+        let layouts = layouts.into_iter().map(|layout| layout.unwrap_or(Layout::RowMajor)).collect();
+        Ok(Cut { tasks, layouts })
+    }
+}
+
+fn choose(
+    recorded: &Recorded,
+    options: &CutOptions,
+    layouts: &[Option<Layout>],
+) -> Result<&'static Implementation> {
+    let outputs = recorded.codelet.relation().n_inputs()..recorded.args.len();
+    let fits = |implementation: &Implementation| match implementation.needs {
+        Needs::Nothing => true,
+        Needs::Layouts(needed) => {
+            outputs.clone().all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg]))
+        }
+    };
+    let named = options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
+    named.filter(|implementation| fits(implementation)).next().ok_or_else(|| {
+        let (name, dtype) = (recorded.codelet.name, recorded.dtype);
+        let message = format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);
+        Error::new(ErrorKind::Plan, message)
+    })
+}
+
+fn tiles(recorded: &Recorded, options: &CutOptions) -> Vec<(usize, Vec<Range<usize>>)> {
+    for (name, size) in &options.tile_sizes {
+        if let Some(axis) = recorded.bound.axis(name) {
+            let bound_axis = &recorded.bound.axes()[axis];
+            if bound_axis.split != Split::Never && bound_axis.extent > 0 {
+                return vec![(axis, ranges_of(bound_axis.extent, *size))];
+            }
+        }
+    }
+    Vec::new()
+}
+
+/// The ranges `0..size`, `size..2*size`, … up to `extent`.
+fn ranges_of(extent: usize, size: usize) -> Vec<Range<usize>> {
+    let size = size.max(1);
+    (0..extent.div_ceil(size)).map(|i| i * size..extent.min((i + 1) * size)).collect()
+}
