@@ -1,1 +1,3 @@
 //! graph.
+
+pub mod deps;
