@@ -6,5 +6,7 @@
 
 pub mod bell;
 pub mod pool;
+pub mod queue;
 
 pub use pool::{Pool, Source};
+pub use queue::Queue;

@@ -75,7 +75,7 @@ impl<T: Copy + Ord> Tracker<T> {
     }
 
     /// Like [`Tracker::access`], for tasks that finish while others are still being added: tasks for which
-    /// `alive` is false are not reported and are forgotten in time, so that memory stays bounded by the number
+    /// `alive` is false (it must hold for `task` itself) are not reported and are forgotten in time, so that memory stays bounded by the number
     /// of unfinished tasks and of regions in use.
     pub fn access_alive(
         &mut self,
@@ -364,6 +364,7 @@ impl Hasher for RegionHasher {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "regions of vectors have one range")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -442,8 +443,8 @@ mod tests {
                 prop_assert!(preds.iter().all(|&p| p >= finished));
                 let mut all: HashSet<usize> = preds.iter().copied().collect();
                 preds.iter().for_each(|&p| all.extend(&before[p]));
-                for earlier in finished..task {
-                    let (other, other_writes, _) = &accesses[earlier];
+                let unfinished = accesses.iter().enumerate().take(task).skip(finished);
+                for (earlier, (other, other_writes, _)) in unfinished {
                     if (*writes || *other_writes) && other.overlaps(region) {
                         prop_assert!(all.contains(&earlier));
                     }
