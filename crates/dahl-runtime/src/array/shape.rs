@@ -143,6 +143,15 @@ impl Region {
         other.is_empty() || (0..self.rank()).all(|i| self.lo[i] <= other.lo[i] && other.hi[i] <= self.hi[i])
     }
 
+    /// The same box with another range in dimension `dim`; a range that ends before it starts counts as empty.
+    pub fn with_range(&self, dim: usize, range: Range<usize>) -> Region {
+        debug_assert!(dim < self.rank(), "dimension {dim} of {}", self.rank());
+        let mut changed = *self;
+        changed.lo[dim] = range.start;
+        changed.hi[dim] = range.end.max(range.start);
+        changed
+    }
+
     /// What both have in common (possibly empty).
     pub fn intersection(&self, other: &Region) -> Region {
         let mut both = *self;

@@ -1,0 +1,115 @@
+//! Tiles: a range of every axis of a bound relation, and how to cut an axis into ranges.
+
+use super::{Bound, Split};
+use crate::error::{Error, ErrorKind, Result};
+use std::ops::Range;
+
+/// A part of the iteration space: a range per axis. Axes that follow from others keep their whole range.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tile {
+    ranges: Vec<Range<usize>>,
+}
+
+impl Tile {
+    /// The tile that is everything.
+    pub fn whole(bound: &Bound) -> Self {
+        Tile { ranges: bound.axes().iter().map(|axis| 0..axis.extent).collect() }
+    }
+
+    /// This tile with another range of one axis.
+    pub fn with(mut self, axis: usize, range: Range<usize>) -> Self {
+        self.ranges[axis] = range;
+        self
+    }
+
+    /// The range of an axis.
+    pub fn range(&self, axis: usize) -> Range<usize> {
+        self.ranges[axis].clone()
+    }
+
+    /// The range of every axis.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+}
+
+/// How to cut an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TileSize {
+    /// Ranges of this length, the last one shorter where the extent is no multiple.
+    Size(usize),
+    /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
+    Count(usize),
+}
+
+impl TileSize {
+    /// The ranges of an axis of this extent, in order. They cover it once; an empty axis has one empty range, so
+    /// that accumulating outputs are still set to their start value.
+    ///
+    /// # Panics
+    /// If the size or count is 0.
+    pub fn cut(self, extent: usize) -> Vec<Range<usize>> {
+        let (TileSize::Size(number) | TileSize::Count(number)) = self;
+        assert!(number > 0, "an axis cannot be cut into tiles of {self:?}");
+        match self {
+            _ if extent == 0 => std::iter::once(0..0).collect(),
+            TileSize::Size(size) => {
+                (0..extent).step_by(size).map(|lo| lo..lo.saturating_add(size).min(extent)).collect()
+            }
+            TileSize::Count(count) => {
+                let count = count.min(extent);
+                let (len, longer) = (extent / count, extent % count);
+                let lo = |i: usize| i * len + i.min(longer);
+                (0..count).map(|i| lo(i)..lo(i + 1)).collect()
+            }
+        }
+    }
+}
+
+impl Bound {
+    /// Every tile when the given axes are cut: the cross product of their ranges, the last axis fastest.
+    ///
+    /// Axes are numbered as in [`Bound::axes`]. Cutting an axis twice, one that must not be split, or into tiles
+    /// of size 0 is an error.
+    pub fn tiles(&self, cuts: &[(usize, TileSize)]) -> Result<Vec<Tile>> {
+        let refuse = |sentence: String| Err(Error::new(ErrorKind::Plan, sentence));
+        let mut tiles = vec![Tile::whole(self)];
+        for (i, &(axis, size)) in cuts.iter().enumerate() {
+            let Some(bound_axis) = self.axes().get(axis) else {
+                return refuse(format!("there is no axis {axis}: the relation has {}", self.axes().len()));
+            };
+            let name = &bound_axis.name;
+            if bound_axis.split == Split::Never {
+                return refuse(format!("the axis {name} must not be split"));
+            }
+            if cuts[..i].iter().any(|&(earlier, _)| earlier == axis) {
+                return refuse(format!("the axis {name} is cut twice; give one tile size per axis"));
+            }
+            if matches!(size, TileSize::Size(0) | TileSize::Count(0)) {
+                return refuse(format!(
+                    "the axis {name} cannot be cut into tiles of {size:?}; use at least 1"
+                ));
+            }
+            let ranges = size.cut(bound_axis.extent);
+            tiles = tiles
+                .iter()
+                .flat_map(|tile| ranges.iter().map(|range| tile.clone().with(axis, range.clone())))
+                .collect();
+        }
+        Ok(tiles)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_by_size_are_ragged_at_the_end_and_by_count_nearly_equal() {
+        assert_eq!(TileSize::Size(4).cut(10), [0..4, 4..8, 8..10]);
+        assert_eq!(TileSize::Count(4).cut(10), [0..3, 3..6, 6..8, 8..10]);
+        assert_eq!(TileSize::Count(7).cut(3), [0..1, 1..2, 2..3]);
+        assert_eq!(TileSize::Size(usize::MAX).cut(3).len(), 1);
+        assert_eq!(TileSize::Size(4).cut(0).len(), 1);
+    }
+}
