@@ -153,7 +153,6 @@ impl<'a> Lowering<'a> {
         let relation = recorded.codelet.relation();
         let n_inputs = relation.n_inputs();
         let tiles = task_tiles(recorded, cut);
-        let points = recorded.bound.points();
         let reductions = reductions(recorded, cut);
         // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
         let counts: Vec<usize> =
@@ -207,9 +206,6 @@ impl<'a> Lowering<'a> {
                 scalars: recorded.scalars.clone(),
                 accumulate,
             };
-            let share = cut.tiles.iter().zip(position).map(|((axis, ranges), &i)| {
-                ranges[i].len() as f64 / recorded.bound.axes()[*axis].extent.max(1) as f64
-            });
             self.out.tasks.push(Task {
                 codelet: recorded.codelet.name,
                 implementation: cut.implementation.name,
@@ -219,7 +215,7 @@ impl<'a> Lowering<'a> {
                 spec,
                 places,
                 accesses,
-                flops: recorded.codelet.flops_per_point * points as f64 * share.product::<f64>(),
+                flops: recorded.codelet.flops_per_point * recorded.bound.points_in(tile) as f64,
             });
         }
         for var in &recorded.args[n_inputs..] {

@@ -1,7 +1,7 @@
 //! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
 
 use crate::array::Layout;
-use crate::codelet::relation::Split;
+use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Recorded, Role};
@@ -97,16 +97,10 @@ fn tiles(recorded: &Recorded, options: &CutOptions) -> Vec<(usize, Vec<Range<usi
     for (name, size) in &options.tile_sizes {
         if let Some(axis) = recorded.bound.axis(name) {
             let bound_axis = &recorded.bound.axes()[axis];
-            if bound_axis.split != Split::Never && bound_axis.extent > 0 {
-                return vec![(axis, ranges_of(bound_axis.extent, *size))];
+            if bound_axis.split != Split::Never {
+                return vec![(axis, TileSize::Size(*size).cut(bound_axis.extent))];
             }
         }
     }
     Vec::new()
-}
-
-/// The ranges `0..size`, `size..2*size`, … up to `extent`.
-fn ranges_of(extent: usize, size: usize) -> Vec<Range<usize>> {
-    let size = size.max(1);
-    (0..extent.div_ceil(size)).map(|i| i * size..extent.min((i + 1) * size)).collect()
 }
