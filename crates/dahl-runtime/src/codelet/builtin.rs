@@ -58,10 +58,18 @@ pub fn reduce(dtype: Dtype, how: Accumulate) -> Kernel {
     }
     match (dtype, how) {
         (Dtype::F32, Accumulate::Add) => kernel!(f32, |a: f32, b: f32| a + b),
-        (Dtype::F32, Accumulate::Max) => kernel!(f32, |a: f32, b: f32| if b > a || b.is_nan() { b } else { a }),
-        (Dtype::F32, Accumulate::Min) => kernel!(f32, |a: f32, b: f32| if b < a || b.is_nan() { b } else { a }),
-        (Dtype::F64, Accumulate::Max) => kernel!(f64, |a: f64, b: f64| if b > a || b.is_nan() { b } else { a }),
-        (Dtype::F64, Accumulate::Min) => kernel!(f64, |a: f64, b: f64| if b < a || b.is_nan() { b } else { a }),
+        (Dtype::F32, Accumulate::Max) => {
+            kernel!(f32, |a: f32, b: f32| if b > a || b.is_nan() { b } else { a })
+        }
+        (Dtype::F32, Accumulate::Min) => {
+            kernel!(f32, |a: f32, b: f32| if b < a || b.is_nan() { b } else { a })
+        }
+        (Dtype::F64, Accumulate::Max) => {
+            kernel!(f64, |a: f64, b: f64| if b > a || b.is_nan() { b } else { a })
+        }
+        (Dtype::F64, Accumulate::Min) => {
+            kernel!(f64, |a: f64, b: f64| if b < a || b.is_nan() { b } else { a })
+        }
         _ => kernel!(f64, |a: f64, b: f64| a + b),
     }
 }

@@ -118,7 +118,8 @@ impl Coherence {
                 spin_loop();
             } else if now >> memory & 1 == 1 {
                 return;
-            } else if state.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            } else if state.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
                 copy(&self.blocks[block], now.trailing_zeros() as MemoryId, step);
                 state.store(now | 1 << memory, Ordering::Release);
                 return;

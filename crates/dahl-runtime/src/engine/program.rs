@@ -63,7 +63,12 @@ pub(super) struct Program {
 
 impl Program {
     /// Allocates what the plan asks for in every memory.
-    pub fn new(lowered: &Lowered, plan: &MemoryPlan, machine: &Machine, trace_capacity: usize) -> Result<Self> {
+    pub fn new(
+        lowered: &Lowered,
+        plan: &MemoryPlan,
+        machine: &Machine,
+        trace_capacity: usize,
+    ) -> Result<Self> {
         let align = |bytes: usize| bytes.next_multiple_of(64);
         let stride = |i: usize| match lowered.buffers[i].kind {
             BufferKind::Ring => align(lowered.buffers[i].bytes),
@@ -183,7 +188,9 @@ impl Program {
         let error = match outcome {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error,
-            Err(panic) => Error::new(ErrorKind::Task, format!("a kernel panicked: {}", panic_message(&*panic))),
+            Err(panic) => {
+                Error::new(ErrorKind::Task, format!("a kernel panicked: {}", panic_message(&*panic)))
+            }
         };
         let error = error.in_task(format!("{} of step {}", exec.name, step + 1)).on_worker(worker);
         lock(&self.failure).get_or_insert(error);
@@ -247,7 +254,9 @@ impl Program {
     /// No run may be under way.
     pub unsafe fn take_events(&self) -> Vec<Vec<Event>> {
         // SAFETY: no run is under way, so no worker touches its local data.
-        (0..self.locals.len()).map(|w| unsafe { self.locals.with(w, |local| local.recorder.take()) }).collect()
+        (0..self.locals.len())
+            .map(|w| unsafe { self.locals.with(w, |local| local.recorder.take()) })
+            .collect()
     }
 }
 

@@ -60,7 +60,12 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Compiles a placement and all edges into lists with waits.
-    pub fn new(program: Arc<Program>, placement: &Placement, edges: &[Edge], workers_bell: Arc<Bell>) -> Self {
+    pub fn new(
+        program: Arc<Program>,
+        placement: &Placement,
+        edges: &[Edge],
+        workers_bell: Arc<Bell>,
+    ) -> Self {
         let n_workers = placement.order.len();
         Replay {
             program,
@@ -190,8 +195,10 @@ fn compile(placement: &Placement, edges: &[Edge]) -> Vec<Vec<Entry>> {
         for &task in order {
             let mut waits: Vec<Wait> = Vec::new();
             for (other, reached) in reached.iter_mut().enumerate() {
-                let strongest =
-                    incoming[task as usize].iter().filter(|w| w.worker == other).max_by_key(|wait| level(wait));
+                let strongest = incoming[task as usize]
+                    .iter()
+                    .filter(|w| w.worker == other)
+                    .max_by_key(|wait| level(wait));
                 if let Some(wait) = strongest.filter(|wait| level(wait) > *reached) {
                     *reached = level(wait);
                     published[placement.order[other][wait.position as usize] as usize] = true;

@@ -45,7 +45,9 @@ impl Session {
         memory: &MemoryPlan,
         trace_capacity: usize,
     ) -> Result<Self> {
-        if pool.n_workers() != machine.units.len() || placement.is_some_and(|p| p.order.len() != pool.n_workers()) {
+        if pool.n_workers() != machine.units.len()
+            || placement.is_some_and(|p| p.order.len() != pool.n_workers())
+        {
             let message = format!(
                 "the pool has {} workers, the machine {} units and the placement {:?} workers: they must agree",
                 pool.n_workers(),
@@ -62,7 +64,8 @@ impl Session {
                 (Executor::Replay(Arc::clone(&replay)), replay)
             }
             None => {
-                let eager = Arc::new(Eager::new(Arc::clone(&program), lowered.tasks.len(), &edges, pool.bell()));
+                let eager =
+                    Arc::new(Eager::new(Arc::clone(&program), lowered.tasks.len(), &edges, pool.bell()));
                 (Executor::Eager(Arc::clone(&eager)), eager)
             }
         };

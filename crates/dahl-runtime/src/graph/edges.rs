@@ -1,8 +1,8 @@
 //! The data edges of a lowered graph, within a step and from one step to the next.
 
+use super::Buffer;
 use super::deps::Tracker;
 use super::lowered::{BufferKind, Edge, EdgeKind, Task, TaskId};
-use super::Buffer;
 use crate::array::Region;
 
 /// Steps to look at: what a task of the last of them depends on in the ones before is what it always depends on,

@@ -111,7 +111,8 @@ impl<'a> Lowering<'a> {
             Role::State(id) => BufferKind::State(id),
         };
         if kind != BufferKind::Temporary && layout != Layout::RowMajor {
-            let message = format!("{} is shared with the program and must stay in row-major order", info.name);
+            let message =
+                format!("{} is shared with the program and must stay in row-major order", info.name);
             return Err(Error::new(ErrorKind::Plan, message));
         }
         for (i, region) in tiles.regions().iter().enumerate() {
@@ -155,8 +156,9 @@ impl<'a> Lowering<'a> {
         let tiles = task_tiles(recorded, cut);
         let reductions = reductions(recorded, cut);
         // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
-        let counts: Vec<usize> =
-            (n_inputs..recorded.args.len()).filter_map(|arg| reductions[arg].as_ref().map(|r| r.n_tiles)).collect();
+        let counts: Vec<usize> = (n_inputs..recorded.args.len())
+            .filter_map(|arg| reductions[arg].as_ref().map(|r| r.n_tiles))
+            .collect();
         let agree = counts.windows(2).all(|pair| pair[0] == pair[1]);
         for (number, (tile, position)) in tiles.iter().enumerate() {
             self.tile = (number, tiles.len());
@@ -177,7 +179,11 @@ impl<'a> Lowering<'a> {
                     match &reductions[arg] {
                         Some(reduction) if reduction.n_tiles > 1 => {
                             let q = reduction.tile_number(position);
-                            let groups = if agree { cut.groups.clamp(1, reduction.n_tiles) } else { reduction.n_tiles };
+                            let groups = if agree {
+                                cut.groups.clamp(1, reduction.n_tiles)
+                            } else {
+                                reduction.n_tiles
+                            };
                             let group = q * groups / reduction.n_tiles;
                             let adds = q > 0 && (q - 1) * groups / reduction.n_tiles == group;
                             accumulate |= adds;
@@ -255,7 +261,8 @@ impl<'a> Lowering<'a> {
 
     fn input(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
         let tiles = self.tiles_of(var)?;
-        let touched: Vec<TileOf> = tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
+        let touched: Vec<TileOf> =
+            tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
         for tile in &touched {
             self.finish_partials(tile.buffer);
         }
@@ -286,8 +293,10 @@ impl<'a> Lowering<'a> {
                 let name = format!("{}{region}", self.graph.arrays()[var.array].name);
                 self.out.buffers.push(Buffer { name, bytes, kind: BufferKind::Temporary });
                 let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
-                let pieces: Vec<Ready> =
-                    tiles.iter().map(|tile| self.ready(var, tile, tile.region.intersection(&region))).collect();
+                let pieces: Vec<Ready> = tiles
+                    .iter()
+                    .map(|tile| self.ready(var, tile, tile.region.intersection(&region)))
+                    .collect();
                 let mut task = Task {
                     codelet: builtin::ASSEMBLE,
                     implementation: "reference",
@@ -306,13 +315,22 @@ impl<'a> Lowering<'a> {
                 }
                 task.spec.args.push(spec.clone());
                 task.places.push(place);
-                task.accesses.push(Access { buffer: place.buffer, range: 0..bytes, reads: false, writes: true });
+                task.accesses.push(Access {
+                    buffer: place.buffer,
+                    range: 0..bytes,
+                    reads: false,
+                    writes: true,
+                });
                 self.out.tasks.push(task);
                 self.assembled.insert(key, place);
                 place
             }
         };
-        Ready { place, spec, access: Access { buffer: place.buffer, range: 0..bytes, reads: true, writes: false } }
+        Ready {
+            place,
+            spec,
+            access: Access { buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
+        }
     }
 
     fn output(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
@@ -320,7 +338,8 @@ impl<'a> Lowering<'a> {
         let tile = tiles.iter().find(|tile| tile.region.contains(&region)).copied();
         let name = &self.graph.arrays()[var.array].name;
         let Some(tile) = tile else {
-            let message = format!("the region {region} of {name} is written in one piece but lies in several tiles");
+            let message =
+                format!("the region {region} of {name} is written in one piece but lies in several tiles");
             return Err(Error::new(ErrorKind::Plan, message));
         };
         let region = if region.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
@@ -380,10 +399,10 @@ impl<'a> Lowering<'a> {
                     extent,
                 };
                 let (parts, sum) = (Shape::new(&[groups, stride / size]), Shape::new(&[total]));
-                let bytes = |group: usize| {
-                    group * stride + part.start * size..group * stride + part.end * size
-                };
-                let read = |group: usize| Access { buffer: source, range: bytes(group), reads: true, writes: false };
+                let bytes =
+                    |group: usize| group * stride + part.start * size..group * stride + part.end * size;
+                let read =
+                    |group: usize| Access { buffer: source, range: bytes(group), reads: true, writes: false };
                 let mut accesses: Vec<Access> = (0..groups).map(read).collect();
                 accesses.push(Access { buffer: target, range: bytes(0), reads: false, writes: true });
                 self.out.tasks.push(Task {
@@ -452,9 +471,12 @@ fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduction>> {
             .iter()
             .map(|(axis, ranges)| {
                 let reduced = recorded.bound.axes()[*axis].split == Split::Reduce;
-                let region = |range: &Range<usize>| recorded.bound.regions(&whole.clone().with(*axis, range.clone()))[arg];
+                let region = |range: &Range<usize>| {
+                    recorded.bound.regions(&whole.clone().with(*axis, range.clone()))[arg]
+                };
                 // The output has the axis if cutting it cuts the output.
-                (reduced && ranges.iter().all(|range| region(range) == region(&ranges[0]))).then_some(ranges.len())
+                (reduced && ranges.iter().all(|range| region(range) == region(&ranges[0])))
+                    .then_some(ranges.len())
             })
             .collect();
         let n_tiles = axes.iter().flatten().product();

@@ -18,7 +18,7 @@ mod tiles;
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Lowered, Place, Task, TaskId};
 
-use crate::array::{Dtype, Element, Shape};
+use crate::array::{Dtype, Shape};
 use crate::codelet::Codelet;
 use crate::codelet::relation::Bound;
 use crate::error::{Error, ErrorKind, Result};
@@ -89,7 +89,8 @@ impl Var {
     pub fn part(self, offset: usize, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
         if offset + shape.len() > self.shape.len() {
-            let message = format!("{} elements from {offset} on do not lie within {}", shape.len(), self.shape);
+            let message =
+                format!("{} elements from {offset} on do not lie within {}", shape.len(), self.shape);
             return Err(Error::new(ErrorKind::Shape, message));
         }
         Ok(Var { offset: self.offset + offset, shape, ..self })
@@ -150,26 +151,27 @@ impl Graph {
     }
 
     /// Adds a temporary array.
-    pub fn temporary<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Var {
-        self.array(name, T::DTYPE, shape, Role::Temporary)
+    pub fn temporary(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Temporary)
     }
 
     /// Adds an array that the program fills before each step.
-    pub fn port<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Var {
-        self.array(name, T::DTYPE, shape, Role::Port)
+    pub fn port(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Port)
     }
 
     /// Adds an array that the program reads after each step.
-    pub fn output<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Var {
-        self.array(name, T::DTYPE, shape, Role::Output)
+    pub fn output(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Output)
     }
 
-    /// Records a task that computes in elements of type `T`: inputs that are only read, then outputs (and
+    /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
     /// arguments that are read and written), in the order of the codelet's line.
     #[track_caller]
-    pub fn task<T: Element>(
+    pub fn task(
         &mut self,
         codelet: &'static Codelet,
+        dtype: Dtype,
         inputs: &[Var],
         outputs: &[Var],
         ints: &[i64],
@@ -193,12 +195,13 @@ impl Graph {
         let bound = relation.bind(&shapes, ints).map_err(fail)?;
         for output in outputs {
             if matches!(self.arrays[output.array].role, Role::Port) {
-                let message = format!("the port {} cannot be written by a task", self.arrays[output.array].name);
+                let message =
+                    format!("the port {} cannot be written by a task", self.arrays[output.array].name);
                 return Err(fail(Error::new(ErrorKind::Usage, message)));
             }
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
-        self.tasks.push(Recorded { codelet, dtype: T::DTYPE, args, ints, scalars, bound });
+        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound });
         Ok(())
     }
 }

@@ -52,7 +52,9 @@ impl Tiles {
         for cuts in &self.cuts {
             regions = regions
                 .iter()
-                .flat_map(|prefix: &Vec<Range<usize>>| cuts.iter().map(|cut| [&prefix[..], &[cut.clone()]].concat()))
+                .flat_map(|prefix: &Vec<Range<usize>>| {
+                    cuts.iter().map(|cut| [&prefix[..], &[cut.clone()]].concat())
+                })
                 .collect();
         }
         regions.iter().map(|ranges| Region::new(ranges)).collect()
@@ -66,7 +68,8 @@ impl Tiles {
             return Some(vec![TileOf { buffer: self.first_buffer, region, offset: var.offset }]);
         }
         let same_shape = var.shape == self.shape;
-        let same_samples = var.shape.first() == self.shape.first() && self.cuts[1..].iter().all(|cut| cut.len() == 1);
+        let same_samples =
+            var.shape.first() == self.shape.first() && self.cuts[1..].iter().all(|cut| cut.len() == 1);
         if var.shape.len() != self.shape.len() || !(same_shape || same_samples) {
             return None;
         }
@@ -77,7 +80,11 @@ impl Tiles {
             let rest = var.shape[1..].iter().map(|&extent| 0..extent);
             Region::new(&std::iter::once(region.range(0)).chain(rest).collect::<Vec<_>>())
         });
-        let tiles = regions.enumerate().map(|(i, region)| TileOf { buffer: self.first_buffer + i, region, offset: 0 });
+        let tiles = regions.enumerate().map(|(i, region)| TileOf {
+            buffer: self.first_buffer + i,
+            region,
+            offset: 0,
+        });
         Some(tiles.collect())
     }
 }

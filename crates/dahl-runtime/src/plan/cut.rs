@@ -48,25 +48,43 @@ impl Default for CutOptions {
     }
 }
 
+/// How an array came to be cut: dimension, its extent, and the ranges.
+type ArrayCut = Vec<(usize, usize, Ranges)>;
+type Ranges = Vec<Range<usize>>;
+
 impl Cut {
-    /// Cuts every task along the first axis of `options.tile_sizes` that it can be split along, and takes the
-    /// first implementation whose layouts its outputs can have. Inputs in another layout are converted by
-    /// lowering. The number of workers plays no part.
+    /// Cuts every task along the first axis of `options.tile_sizes` that it can be split along (a task that has
+    /// none of them is cut like the arrays it works on), and takes the first implementation whose layouts its
+    /// outputs can have. Inputs in another layout are converted by lowering. The number of workers plays no part.
     pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
         let mut layouts: Vec<Option<Layout>> =
             graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
+        let mut array_cuts: Vec<Option<ArrayCut>> = vec![None; graph.arrays().len()];
         let mut tasks = Vec::with_capacity(graph.tasks().len());
         for recorded in graph.tasks() {
             let implementation = choose(recorded, options, &layouts)?;
+            let tiles = match named_tiles(recorded, options) {
+                tiles if tiles.is_empty() => inherited_tiles(recorded, &array_cuts),
+                tiles => tiles,
+            };
             let n_inputs = recorded.codelet.relation().n_inputs();
             for arg in n_inputs..recorded.args.len() {
+                let array = recorded.args[arg].array;
                 let layout = match implementation.needs {
                     Needs::Nothing => Layout::RowMajor,
                     Needs::Layouts(needed) => needed[arg],
                 };
-                layouts[recorded.args[arg].array].get_or_insert(layout);
+                layouts[array].get_or_insert(layout);
+                array_cuts[array].get_or_insert_with(|| {
+                    let dims = recorded.bound.dims(arg).iter().enumerate();
+                    let cut = dims.filter_map(|(dim, axis)| {
+                        let (_, ranges) = tiles.iter().find(|(cut, _)| Some(*cut) == *axis)?;
+                        Some((dim, recorded.args[arg].shape[dim], ranges.clone()))
+                    });
+                    cut.collect()
+                });
             }
-            tasks.push(TaskCut { tiles: tiles(recorded, options), implementation, groups: options.max_groups });
+            tasks.push(TaskCut { tiles, implementation, groups: options.max_groups });
         }
         let layouts = layouts.into_iter().map(|layout| layout.unwrap_or(Layout::RowMajor)).collect();
         Ok(Cut { tasks, layouts })
@@ -81,25 +99,45 @@ fn choose(
     let outputs = recorded.codelet.relation().n_inputs()..recorded.args.len();
     let fits = |implementation: &Implementation| match implementation.needs {
         Needs::Nothing => true,
-        Needs::Layouts(needed) => {
-            outputs.clone().all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg]))
-        }
+        Needs::Layouts(needed) => outputs
+            .clone()
+            .all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg])),
     };
-    let named = options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
+    let named =
+        options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
     named.filter(|implementation| fits(implementation)).next().ok_or_else(|| {
         let (name, dtype) = (recorded.codelet.name, recorded.dtype);
-        let message = format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);
+        let message =
+            format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);
         Error::new(ErrorKind::Plan, message)
     })
 }
 
-fn tiles(recorded: &Recorded, options: &CutOptions) -> Vec<(usize, Vec<Range<usize>>)> {
+/// The first axis with a tile size that the task can be split along.
+fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Vec<(usize, Ranges)> {
     for (name, size) in &options.tile_sizes {
         if let Some(axis) = recorded.bound.axis(name) {
             let bound_axis = &recorded.bound.axes()[axis];
             if bound_axis.split != Split::Never {
                 return vec![(axis, TileSize::Size(*size).cut(bound_axis.extent))];
             }
+        }
+    }
+    Vec::new()
+}
+
+/// The cut of the first argument whose array is cut, as far as the task can follow it.
+fn inherited_tiles(recorded: &Recorded, array_cuts: &[Option<ArrayCut>]) -> Vec<(usize, Ranges)> {
+    for (arg, var) in recorded.args.iter().enumerate() {
+        let Some(cut) = &array_cuts[var.array] else { continue };
+        let follow = |(dim, extent, ranges): &(usize, usize, Ranges)| {
+            let axis = recorded.bound.dims(arg).get(*dim).copied().flatten()?;
+            let fits = var.shape[*dim] == *extent && recorded.bound.axes()[axis].split != Split::Never;
+            fits.then(|| (axis, ranges.clone()))
+        };
+        let tiles: Vec<(usize, Ranges)> = cut.iter().filter_map(follow).collect();
+        if !tiles.is_empty() {
+            return tiles;
         }
     }
     Vec::new()

@@ -101,7 +101,8 @@ fn wrap_edges(before: &Before, a: &[TaskId], b: &[TaskId]) -> Vec<Edge> {
     let (first, second) = if before.all(a, b) { (a, b) } else { (b, a) };
     let last: Vec<TaskId> =
         second.iter().copied().filter(|&t| !second.iter().any(|&u| before.is(t, u))).collect();
-    let next: Vec<TaskId> = first.iter().copied().filter(|&t| !first.iter().any(|&u| before.is(u, t))).collect();
+    let next: Vec<TaskId> =
+        first.iter().copied().filter(|&t| !first.iter().any(|&u| before.is(u, t))).collect();
     let edge = |from, to| Edge { from, to, distance: 1, kind: EdgeKind::Memory };
     last.iter().flat_map(|&from| next.iter().map(move |&to| edge(from, to))).collect()
 }

@@ -51,7 +51,8 @@ pub fn place(lowered: &Lowered, n_workers: usize) -> Placement {
             ready[worker_of(&lowered.tasks[id as usize])].push(Reverse(key(id)));
         }
     }
-    let mut placement = Placement { order: vec![Vec::new(); n_workers], sequence: Vec::with_capacity(n_tasks) };
+    let mut placement =
+        Placement { order: vec![Vec::new(); n_workers], sequence: Vec::with_capacity(n_tasks) };
     let mut busy = vec![0.0_f64; n_workers];
     // The worker with the least work so far moves next; a task is ready once its predecessors are in the sequence.
     while let Some(worker) =

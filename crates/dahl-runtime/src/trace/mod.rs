@@ -104,7 +104,8 @@ impl Trace {
         let ticks: u64 = workers().flatten().filter(inside).map(|event| event.end - event.start).sum();
         Usage {
             kernel_seconds: ticks as f64 / self.ticks_per_second,
-            worker_seconds: end.saturating_sub(start) as f64 / self.ticks_per_second * self.workers.len() as f64,
+            worker_seconds: end.saturating_sub(start) as f64 / self.ticks_per_second
+                * self.workers.len() as f64,
             n_tasks: workers().flatten().filter(inside).count(),
         }
     }
