@@ -12,6 +12,7 @@
 mod math;
 mod real;
 pub mod simd;
+mod sums;
 mod window;
 
 pub mod channel_sum;

@@ -52,6 +52,11 @@ pub(crate) trait Real:
     /// Bytes in lanes, cut into groups' elements.
     fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes];
 
+    /// The first `LANES` of these as a square.
+    fn block(rows: &[Self::Lanes]) -> &Self::Block;
+    /// The first `LANES` of these as a square.
+    fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block;
+
     /// [`Call::map_flat`] in pieces of one lane vector.
     fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes);
     /// [`Call::map2_flat`] in pieces of one lane vector.
@@ -115,6 +120,16 @@ macro_rules! real {
             #[inline(always)]
             fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes] {
                 data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn block(rows: &[Self::Lanes]) -> &Self::Block {
+                rows.first_chunk().expect("a square has as many rows as columns")
+            }
+
+            #[inline(always)]
+            fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block {
+                rows.first_chunk_mut().expect("a square has as many rows as columns")
             }
 
             #[inline(always)]

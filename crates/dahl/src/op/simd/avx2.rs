@@ -36,7 +36,7 @@ impl Avx2 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $set1:ident, $load:ident, $store:ident, $add:ident, $sub:ident,
-     $mul:ident, $div:ident, $fma:ident, $compare:ident, $or:ident, $blend:ident) => {
+     $div:ident, $fma:ident, $compare:ident, $or:ident, $blend:ident) => {
         type V = [$v; 2];
         type M = [$v; 2];
         const ACCUMULATORS: usize = 6;
@@ -72,12 +72,6 @@ macro_rules! common {
         fn sub(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { [$sub(a[0], b[0]), $sub(a[1], b[1])] }
-        }
-
-        #[inline(always)]
-        fn mul(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
-            // SAFETY: `self` proves that the machine has the instruction.
-            unsafe { [$mul(a[0], b[0]), $mul(a[1], b[1])] }
         }
 
         #[inline(always)]
@@ -136,7 +130,6 @@ impl Simd<f32> for Avx2 {
         _mm256_storeu_ps,
         _mm256_add_ps,
         _mm256_sub_ps,
-        _mm256_mul_ps,
         _mm256_div_ps,
         _mm256_fmadd_ps,
         _mm256_cmp_ps,
@@ -209,7 +202,6 @@ impl Simd<f64> for Avx2 {
         _mm256_storeu_pd,
         _mm256_add_pd,
         _mm256_sub_pd,
-        _mm256_mul_pd,
         _mm256_div_pd,
         _mm256_fmadd_pd,
         _mm256_cmp_pd,

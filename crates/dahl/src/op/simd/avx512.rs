@@ -42,7 +42,7 @@ impl Avx512 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $m:ident, $set1:ident, $load:ident, $store:ident, $add:ident,
-     $sub:ident, $mul:ident, $div:ident, $fma:ident, $compare:ident, $blend:ident) => {
+     $sub:ident, $div:ident, $fma:ident, $compare:ident, $blend:ident) => {
         type V = $v;
         type M = $m;
         const ACCUMULATORS: usize = 24;
@@ -75,12 +75,6 @@ macro_rules! common {
         fn sub(self, a: $v, b: $v) -> $v {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { $sub(a, b) }
-        }
-
-        #[inline(always)]
-        fn mul(self, a: $v, b: $v) -> $v {
-            // SAFETY: `self` proves that the machine has the instruction.
-            unsafe { $mul(a, b) }
         }
 
         #[inline(always)]
@@ -138,7 +132,6 @@ impl Simd<f32> for Avx512 {
         _mm512_storeu_ps,
         _mm512_add_ps,
         _mm512_sub_ps,
-        _mm512_mul_ps,
         _mm512_div_ps,
         _mm512_fmadd_ps,
         _mm512_cmp_ps_mask,
@@ -208,7 +201,6 @@ impl Simd<f64> for Avx512 {
         _mm512_storeu_pd,
         _mm512_add_pd,
         _mm512_sub_pd,
-        _mm512_mul_pd,
         _mm512_div_pd,
         _mm512_fmadd_pd,
         _mm512_cmp_pd_mask,

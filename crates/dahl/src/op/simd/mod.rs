@@ -8,7 +8,10 @@
 //! A value of a [`Simd`] type proves that the machine has its instructions: it comes from detection alone. So
 //! kernels are safe code; unsafe stays in the files that name instructions.
 
+mod peak;
 pub(crate) mod plain;
+
+pub use peak::fma_peak;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
@@ -125,8 +128,6 @@ pub(crate) trait Simd<T: Real>: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a * b`.
-    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a / b`.
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.
@@ -200,3 +201,33 @@ macro_rules! lanes_kernel {
     };
 }
 pub(crate) use lanes_kernel;
+
+/// Cuts `0..n` into as few blocks of at most `most` as possible, of nearly the same size, so that none is left
+/// with too few chains to hide the latency of additions.
+#[inline(always)]
+pub(crate) fn block_sizes(n: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let n_blocks = n.div_ceil(most);
+    (0..n_blocks).map(move |block| n * block / n_blocks..n * (block + 1) / n_blocks)
+}
+
+/// Calls `$f::<T, S, SIZE>` with the block size as a constant; [`block_sizes`] yields at most 12.
+macro_rules! with_block {
+    ($size:expr, $f:ident($($argument:expr),*)) => {
+        match $size {
+            1 => $f::<T, S, 1>($($argument),*),
+            2 => $f::<T, S, 2>($($argument),*),
+            3 => $f::<T, S, 3>($($argument),*),
+            4 => $f::<T, S, 4>($($argument),*),
+            5 => $f::<T, S, 5>($($argument),*),
+            6 => $f::<T, S, 6>($($argument),*),
+            7 => $f::<T, S, 7>($($argument),*),
+            8 => $f::<T, S, 8>($($argument),*),
+            9 => $f::<T, S, 9>($($argument),*),
+            10 => $f::<T, S, 10>($($argument),*),
+            11 => $f::<T, S, 11>($($argument),*),
+            12 => $f::<T, S, 12>($($argument),*),
+            size => unreachable!("a block of {size}"),
+        }
+    };
+}
+pub(crate) use with_block;

@@ -41,11 +41,6 @@ macro_rules! plain {
             }
 
             #[inline(always)]
-            fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-                from_fn(|i| a[i] * b[i])
-            }
-
-            #[inline(always)]
             fn div(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] / b[i])
             }
