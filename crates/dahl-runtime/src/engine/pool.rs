@@ -7,7 +7,7 @@
 use super::bell::Bell;
 use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, RwLock, spin_loop, thread};
+use crate::sync::{Arc, RwLock, spin_loop, thread, thread_local};
 use std::cell::Cell;
 
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
 
 /// The worker that the current thread is, if it is one.
 pub fn current_worker() -> Option<usize> {
-    WORKER.get()
+    WORKER.with(Cell::get)
 }
 
 /// Something that workers work on.
@@ -33,7 +33,7 @@ struct Shared {
     /// Rises with every change of `sources`, so that workers need not lock to see that nothing changed.
     version: AtomicU64,
     stop: AtomicBool,
-    bell: Bell,
+    bell: Arc<Bell>,
     spin_rounds: u32,
 }
 
@@ -53,7 +53,7 @@ impl Pool {
             sources: RwLock::new(Vec::new()),
             version: AtomicU64::new(0),
             stop: AtomicBool::new(false),
-            bell: Bell::default(),
+            bell: Arc::new(Bell::default()),
             spin_rounds,
         });
         let threads = units
@@ -65,7 +65,7 @@ impl Pool {
                     if let Some(core) = core {
                         pin_current_thread(core);
                     }
-                    WORKER.set(Some(worker));
+                    WORKER.with(|current| current.set(Some(worker)));
                     serve(&shared, worker);
                 })
             })
@@ -102,6 +102,11 @@ impl Pool {
         change(&mut self.shared.sources.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.shared.version.fetch_add(1, Ordering::Release);
         self.ring();
+    }
+
+    /// What sleeping workers are woken by; for sources, which must not own the pool.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.shared.bell)
     }
 
     /// Wakes sleeping workers; to be called after a source got work that they may be asleep for.
