@@ -6,14 +6,14 @@
 pub use std::{
     hint::spin_loop,
     sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic},
-    thread,
+    thread, thread_local,
 };
 
 #[cfg(feature = "shuttle")]
 pub use shuttle::{
     hint::spin_loop,
     sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, atomic},
-    thread,
+    thread, thread_local,
 };
 
 /// Locks a mutex whose data cannot be left half-changed: no lock of this crate is held while foreign code runs.

@@ -16,13 +16,9 @@ pub const REDUCE: &str = "reduce";
 pub fn assemble(dtype: Dtype) -> Kernel {
     fn kernel<T: Element>(call: &Call<'_>) -> Result<()> {
         let mut out = call.output::<T>(0);
-        let (layout, tile) = (out.layout(), *out.tile());
         for i in 0..call.spec().n_inputs {
             let piece = call.input::<T>(i);
-            for_each_index(piece.region(), |index| {
-                let value = piece.data()[piece.layout().offset(piece.tile(), index)];
-                out.data()[layout.offset(&tile, index)] = value;
-            });
+            for_each_index(piece.region(), |index| out.put(index, piece.get(index)));
         }
         Ok(())
     }
@@ -41,13 +37,11 @@ pub fn reduce(dtype: Dtype, how: Accumulate) -> Kernel {
             fn kernel(call: &Call<'_>) -> Result<()> {
                 let parts = call.input::<$ty>(0);
                 let mut out = call.output::<$ty>(0);
-                let (rows, columns) = (parts.region().range(0), parts.region().range(1));
-                let stride = parts.tile().shape()[1];
+                let rows = parts.region().range(0);
                 let out = out.contiguous();
-                let row = |g: usize| &parts.data()[g * stride + columns.start..g * stride + columns.end];
-                out.copy_from_slice(row(rows.start));
+                out.copy_from_slice(parts.row(rows.start));
                 for g in rows.start + 1..rows.end {
-                    for (sum, &part) in out.iter_mut().zip(row(g)) {
+                    for (sum, &part) in out.iter_mut().zip(parts.row(g)) {
                         *sum = $f(*sum, part);
                     }
                 }

@@ -1,8 +1,9 @@
 //! What a kernel gets: views of its arguments, the regions to read and write, and parameters.
 
-#![expect(unsafe_code, reason = "turns the engine's raw pointers into slices for kernels")]
+#![expect(unsafe_code, reason = "turns the engine's raw pointers into views for kernels")]
 
 use crate::array::{Dtype, Element, Layout, Region, Shape};
+use std::marker::PhantomData;
 use std::slice;
 
 /// Everything about a call that does not change from run to run.
@@ -28,7 +29,9 @@ pub struct ArgSpec {
     pub dtype: Dtype,
     /// Memory order of the tile.
     pub layout: Layout,
-    /// The part of the array that the memory holds.
+    /// The part of the array that the memory holds. A tile that reaches beyond `extent` only says how far apart
+    /// the elements of the region lie: the memory is a window of a larger array, of which the call may touch
+    /// nothing but the region (see [`ArgSpec::is_window`]).
     pub tile: Region,
     /// The part that this call reads or writes; inside `tile`.
     pub region: Region,
@@ -46,7 +49,8 @@ impl<'a> Call<'a> {
     /// A call on memory that the caller vouches for.
     ///
     /// # Safety
-    /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i`, aligned to 64 bytes or at
+    /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the elements
+    /// of its region, at their offsets), aligned to 64 bytes or at
     /// least to its element type, initialised, readable for inputs and exclusively writable for outputs for as
     /// long as the call lives. An input may point to the same memory as an output only if the codelet reads it
     /// through [`Call::map`] or one of its siblings. Engines keep this by executing a graph whose edges order every conflicting pair.
@@ -75,36 +79,31 @@ impl<'a> Call<'a> {
         self.spec.accumulate
     }
 
-    fn slice_parts<T: Element>(&self, arg: usize) -> (*mut T, usize, &'a ArgSpec) {
+    fn parts<T: Element>(&self, arg: usize) -> (*mut T, &'a ArgSpec) {
         let spec = &self.spec.args[arg];
         assert_eq!(spec.dtype, T::DTYPE, "argument {arg} has another element type than the kernel expects");
-        (self.pointers[arg].cast::<T>(), spec.layout.len(&spec.tile), spec)
+        (self.pointers[arg].cast::<T>(), spec)
     }
 
     /// Input `i`, for reading.
     pub fn input<T: Element>(&self, i: usize) -> View<'_, T> {
         assert!(i < self.spec.n_inputs, "input {i} of {}", self.spec.n_inputs);
-        let (pointer, len, spec) = self.slice_parts::<T>(i);
-        // SAFETY: `Call::new`'s caller vouches that the memory is valid for `len` initialised elements and that
-        // nothing writes to it while the call lives.
-        let data = unsafe { slice::from_raw_parts(pointer, len) };
-        View { data, spec }
+        let (pointer, spec) = self.parts::<T>(i);
+        View { pointer, len: spec.span(), spec, memory: PhantomData }
     }
 
     /// Output `i`, for writing (and reading, where it is also an input or accumulates).
     ///
     /// Each output must be taken once per call; taking one twice at the same time would alias.
     pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
-        let (pointer, len, spec) = self.slice_parts::<T>(self.spec.n_inputs + i);
-        // SAFETY: `Call::new`'s caller vouches for exclusive access to outputs; kernels take each output once.
-        let data = unsafe { slice::from_raw_parts_mut(pointer, len) };
-        ViewMut { data, spec }
+        let (pointer, spec) = self.parts::<T>(self.spec.n_inputs + i);
+        ViewMut { pointer, len: spec.span(), spec, memory: PhantomData }
     }
 
     /// The two ends of elementwise work: input `i` and output 0, checked to hold the region of output 0.
     fn elementwise<T: Element>(&self, i: usize) -> (*mut T, &'a ArgSpec) {
-        let (_, _, out) = self.slice_parts::<T>(self.spec.n_inputs);
-        let (pointer, _, spec) = self.slice_parts::<T>(i);
+        let (_, out) = self.parts::<T>(self.spec.n_inputs);
+        let (pointer, spec) = self.parts::<T>(i);
         assert!(
             spec.tile.rank() == out.region.rank() && spec.tile.contains(&out.region),
             "argument {i} holds {}, not the region {} of the output",
@@ -145,8 +144,8 @@ impl<'a> Call<'a> {
 
     /// The memory of the region of argument `arg`, checked to be laid out as that of output 0.
     fn flat<T: Element>(&self, arg: usize) -> (*mut T, usize) {
-        let (_, _, out) = self.slice_parts::<T>(self.spec.n_inputs);
-        let (pointer, _, spec) = self.slice_parts::<T>(arg);
+        let (_, out) = self.parts::<T>(self.spec.n_inputs);
+        let (pointer, spec) = self.parts::<T>(arg);
         assert!(
             spec.layout == out.layout
                 && spec.region == out.region
@@ -155,7 +154,7 @@ impl<'a> Call<'a> {
             "argument {arg} must be contiguous and laid out like the output"
         );
         // Equal regions have equally long memory, except that empty ones may come with padding.
-        let range = if spec.region.is_empty() { 0..0 } else { contiguous_range(spec) };
+        let range = if spec.region.is_empty() { 0..0 } else { contiguous_range(spec, spec.span()) };
         // SAFETY: `contiguous_range` lies inside the tile, which is valid by `Call::new`.
         (unsafe { pointer.add(range.start) }, range.len())
     }
@@ -233,16 +232,25 @@ pub fn for_each_index(region: &Region, mut f: impl FnMut(&[usize])) {
 }
 
 /// An input of a kernel.
+///
+/// A view holds a pointer and not a slice: a neighbouring task may be writing to other elements of the same tile
+/// at this moment, and a slice would claim those as well.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
-    data: &'a [T],
+    pointer: *const T,
+    /// Elements from `pointer` on that offsets may reach.
+    len: usize,
     spec: &'a ArgSpec,
+    memory: PhantomData<&'a [T]>,
 }
 
 /// An output of a kernel.
 pub struct ViewMut<'a, T> {
-    data: &'a mut [T],
+    pointer: *mut T,
+    /// Elements from `pointer` on that offsets may reach.
+    len: usize,
     spec: &'a ArgSpec,
+    memory: PhantomData<&'a mut [T]>,
 }
 
 macro_rules! view_accessors {
@@ -270,7 +278,21 @@ macro_rules! view_accessors {
         /// The element at `index` (in coordinates of the whole array).
         #[inline(always)]
         pub fn at<const R: usize>(&self, index: [usize; R]) -> T {
-            self.data[self.spec.layout.offset(&self.spec.tile, &index)]
+            self.get(&index)
+        }
+
+        /// The element at `index`, for kernels that work at any rank.
+        #[inline(always)]
+        pub fn get(&self, index: &[usize]) -> T {
+            // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
+            unsafe { self.pointer.add(self.offset(index)).read() }
+        }
+
+        #[inline(always)]
+        fn offset(&self, index: &[usize]) -> usize {
+            let offset = self.spec.layout.offset(&self.spec.tile, index);
+            assert!(offset < self.len, "index {index:?} is outside of {}", self.spec.region);
+            offset
         }
     };
 }
@@ -278,14 +300,29 @@ macro_rules! view_accessors {
 impl<'a, T: Element> View<'a, T> {
     view_accessors!();
 
-    /// The memory of the tile, in its layout.
+    /// The memory of the tile, in its layout. Windows of a larger array have none.
     pub fn data(&self) -> &'a [T] {
-        self.data
+        assert!(!self.spec.is_window(), "{} is a window of a larger array: use `at`", self.spec.region);
+        // SAFETY: `Call::new`'s caller vouches for `len` initialised elements, and kernels that take a whole tile
+        // are run where nothing else writes to it.
+        unsafe { slice::from_raw_parts(self.pointer, self.len) }
+    }
+
+    /// One row of a two-dimensional region in row-major order.
+    pub fn row(&self, row: usize) -> &'a [T] {
+        assert!(self.spec.layout == Layout::RowMajor && self.spec.region.range(0).contains(&row));
+        let columns = self.spec.region.range(1);
+        let start = if columns.is_empty() { 0 } else { self.offset(&[row, columns.start]) };
+        assert!(start + columns.len() <= self.len, "row {row} is outside of {}", self.spec.tile);
+        // SAFETY: the row is part of the region, which `Call::new`'s caller vouches for and nobody else writes to.
+        unsafe { slice::from_raw_parts(self.pointer.add(start), columns.len()) }
     }
 
     /// The memory of the region, which must be contiguous: for implementations that need layouts.
     pub fn contiguous(&self) -> &'a [T] {
-        &self.data[contiguous_range(self.spec)]
+        let range = contiguous_range(self.spec, self.len);
+        // SAFETY: the range is the region, which `Call::new`'s caller vouches for and nobody else writes to.
+        unsafe { slice::from_raw_parts(self.pointer.add(range.start), range.len()) }
     }
 }
 
@@ -295,33 +332,67 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Writes the element at `index` (in coordinates of the whole array).
     #[inline(always)]
     pub fn set<const R: usize>(&mut self, index: [usize; R], value: T) {
-        self.data[self.spec.layout.offset(&self.spec.tile, &index)] = value;
+        self.put(&index, value);
     }
 
-    /// The memory of the tile, in its layout.
+    /// Writes the element at `index`, for kernels that work at any rank.
+    #[inline(always)]
+    pub fn put(&mut self, index: &[usize], value: T) {
+        // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
+        unsafe { self.pointer.add(self.offset(index)).write(value) }
+    }
+
+    /// The memory of the tile, in its layout. Windows of a larger array have none.
     pub fn data(&mut self) -> &mut [T] {
-        self.data
+        assert!(!self.spec.is_window(), "{} is a window of a larger array: use `set`", self.spec.region);
+        // SAFETY: `Call::new`'s caller vouches for `len` initialised elements, and kernels that take a whole tile
+        // are run where nothing else touches it; kernels take each output once.
+        unsafe { slice::from_raw_parts_mut(self.pointer, self.len) }
     }
 
     /// The memory of the region, which must be contiguous: for implementations that need layouts.
     pub fn contiguous(&mut self) -> &mut [T] {
-        &mut self.data[contiguous_range(self.spec)]
+        let range = contiguous_range(self.spec, self.len);
+        // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access.
+        unsafe { slice::from_raw_parts_mut(self.pointer.add(range.start), range.len()) }
     }
 }
 
-fn contiguous_range(spec: &ArgSpec) -> std::ops::Range<usize> {
-    debug_assert!(spec.is_contiguous(), "{} of {} is not contiguous", spec.region, spec.tile);
-    match spec.layout {
+fn contiguous_range(spec: &ArgSpec, len: usize) -> std::ops::Range<usize> {
+    assert!(spec.is_contiguous(), "{} of {} is not contiguous", spec.region, spec.tile);
+    let range = match spec.layout {
         Layout::Lanes(_) => 0..spec.layout.len(&spec.tile),
         Layout::RowMajor if spec.region.is_empty() => 0..0,
         Layout::RowMajor => {
             let start = spec.layout.offset(&spec.tile, spec.region.lo());
             start..start + spec.region.len()
         }
-    }
+    };
+    assert!(range.end <= len, "{} is outside of {}", spec.region, spec.tile);
+    range
 }
 
 impl ArgSpec {
+    /// Whether the memory is a window of a larger array: there is nothing but the region to look at.
+    pub fn is_window(&self) -> bool {
+        self.tile.hi().iter().zip(self.extent.iter()).any(|(end, extent)| end > extent)
+    }
+
+    /// How many elements, from the first one of the tile, a call may reach.
+    fn span(&self) -> usize {
+        if !self.is_window() {
+            return self.layout.len(&self.tile);
+        }
+        if self.region.is_empty() {
+            return 0;
+        }
+        let mut last = [0; crate::array::MAX_RANK];
+        for (index, end) in last.iter_mut().zip(self.region.hi()) {
+            *index = end - 1;
+        }
+        self.layout.offset(&self.tile, &last[..self.region.rank()]) + 1
+    }
+
     /// Whether the region lies in one piece: the whole tile in lanes, a range in row-major order.
     pub fn is_contiguous(&self) -> bool {
         if self.region == self.tile || self.region.is_empty() {

@@ -7,7 +7,7 @@
 use super::bell::Bell;
 use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, RwLock, spin_loop, thread};
+use crate::sync::{Arc, RwLock, spin_loop, thread, thread_local};
 use std::cell::Cell;
 
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
 
 /// The worker that the current thread is, if it is one.
 pub fn current_worker() -> Option<usize> {
-    WORKER.get()
+    WORKER.with(Cell::get)
 }
 
 /// Something that workers work on.
@@ -65,7 +65,7 @@ impl Pool {
                     if let Some(core) = core {
                         pin_current_thread(core);
                     }
-                    WORKER.set(Some(worker));
+                    WORKER.with(|current| current.set(Some(worker)));
                     serve(&shared, worker);
                 })
             })
