@@ -1,1 +1,3 @@
 //! The operations.
+
+pub mod planned;
