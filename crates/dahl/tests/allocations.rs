@@ -58,7 +58,11 @@ fn a_step_allocates_nothing() {
             let many = allocations(schedule, test_unit, 1100);
             // A thousand losses are collected in a vector that doubles, which is the test's own doing.
             let own = 5;
-            assert!(many <= few + own, "{schedule:?}, test unit {test_unit}: {} for 1,000 more steps", many - few);
+            assert!(
+                many <= few + own,
+                "{schedule:?}, test unit {test_unit}: {} for 1,000 more steps",
+                many - few
+            );
         }
     }
 }

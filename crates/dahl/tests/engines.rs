@@ -16,7 +16,13 @@ fn batches(data: &Dataset) -> Vec<Vec<u32>> {
     (0..STEPS).map(|step| Stream::new(5, step).permutation(data.train.len())[..60].to_vec()).collect()
 }
 
-fn bits(machine: &Machine, schedule: Schedule, dtype: Dtype, data: &Dataset, batches: &[Vec<u32>]) -> Vec<u64> {
+fn bits(
+    machine: &Machine,
+    schedule: Schedule,
+    dtype: Dtype,
+    data: &Dataset,
+    batches: &[Vec<u32>],
+) -> Vec<u64> {
     let mut model = Sequential::seed([1, 8, 8], 10);
     model.initialise(9).expect("the model is sound");
     let trainer = Trainer::new(machine).sgd(0.1).dtype(dtype).schedule(schedule);

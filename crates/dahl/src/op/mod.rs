@@ -9,6 +9,7 @@
 //!
 //! To add a codelet, add its folder and its line in [`CODELETS`].
 
+pub mod planned;
 mod math;
 mod real;
 pub mod simd;
