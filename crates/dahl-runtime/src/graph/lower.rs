@@ -172,7 +172,7 @@ impl<'a> Lowering<'a> {
                 };
                 let fail = |error: Error| error.in_task(format!("{} ({arg})", recorded.codelet.name));
                 let ready = if arg < n_inputs {
-                    self.input(var, regions[arg], need).map_err(fail)?
+                    self.input(var, regions[arg], need)
                 } else {
                     let mut ready = self.output(var, regions[arg], need).map_err(fail)?;
                     let declared = &relation.args()[arg];
@@ -230,16 +230,25 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn tiles_of(&self, var: &Var) -> Result<Vec<TileOf>> {
-        self.tiles[var.array].through(var).ok_or_else(|| {
-            let name = &self.graph.arrays()[var.array].name;
-            let message = format!("{name} is cut so that the view {} of it has no whole tiles", var.shape);
-            Error::new(ErrorKind::Plan, message)
-        })
+    /// The tiles of a view that is read. Where the cut of the array does not go with the view's shape, the whole
+    /// array is assembled first.
+    fn tiles_to_read(&mut self, var: &Var) -> Vec<TileOf> {
+        if let Some(tiles) = self.tiles[var.array].through(var) {
+            return tiles;
+        }
+        let info = &self.graph.arrays()[var.array];
+        let whole = Var { offset: 0, shape: info.shape, ..*var };
+        let tiles = self.tiles[var.array].through(&whole).unwrap_or_default();
+        for tile in &tiles {
+            self.finish_partials(tile.buffer);
+        }
+        let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor);
+        let (buffer, region) = (ready.place.buffer, Region::whole(var.shape));
+        vec![TileOf { buffer, region, offset: var.offset, layout: Layout::RowMajor }]
     }
 
-    fn ready(&self, var: &Var, tile: &TileOf, region: Region) -> Ready {
-        let layout = self.tiles[var.array].layout;
+    fn ready(var: &Var, tile: &TileOf, region: Region) -> Ready {
+        let layout = tile.layout;
         let spec = ArgSpec { dtype: var.dtype, layout, tile: tile.region, region, extent: var.shape };
         let size = var.dtype.bytes();
         let elements = match (layout, region.is_empty()) {
@@ -259,8 +268,8 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn input(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
-        let tiles = self.tiles_of(var)?;
+    fn input(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Ready {
+        let tiles = self.tiles_to_read(var);
         let touched: Vec<TileOf> =
             tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
         for tile in &touched {
@@ -273,13 +282,13 @@ impl<'a> Lowering<'a> {
         };
         if let Some(tile) = one {
             let inside = if touched.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
-            let ready = self.ready(var, tile, inside);
+            let ready = Self::ready(var, tile, inside);
             let fits = need.is_none_or(|layout| layout == ready.spec.layout && ready.spec.is_contiguous());
             if fits || touched.is_empty() {
-                return Ok(ready);
+                return ready;
             }
         }
-        Ok(self.assemble(var, &touched, region, need.unwrap_or(self.tiles[var.array].layout)))
+        self.assemble(var, &touched, region, need.unwrap_or(Layout::RowMajor))
     }
 
     /// Copies a region out of several tiles, or into another layout, once for all who need it.
@@ -295,7 +304,7 @@ impl<'a> Lowering<'a> {
                 let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
                 let pieces: Vec<Ready> = tiles
                     .iter()
-                    .map(|tile| self.ready(var, tile, tile.region.intersection(&region)))
+                    .map(|tile| Self::ready(var, tile, tile.region.intersection(&region)))
                     .collect();
                 let mut task = Task {
                     codelet: builtin::ASSEMBLE,
@@ -334,7 +343,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn output(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
-        let tiles = self.tiles_of(var)?;
+        let tiles = self.tiles[var.array].through(var).unwrap_or_default();
         let tile = tiles.iter().find(|tile| tile.region.contains(&region)).copied();
         let name = &self.graph.arrays()[var.array].name;
         let Some(tile) = tile else {
@@ -343,7 +352,7 @@ impl<'a> Lowering<'a> {
             return Err(Error::new(ErrorKind::Plan, message));
         };
         let region = if region.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
-        let mut ready = self.ready(var, &tile, region);
+        let mut ready = Self::ready(var, &tile, region);
         if !ready.spec.is_contiguous() || need.is_some_and(|layout| layout != ready.spec.layout) {
             let message = format!("the region {region} of {name} must be written contiguously in {need:?}");
             return Err(Error::new(ErrorKind::Plan, message));

@@ -150,6 +150,12 @@ impl Graph {
         Var { array: self.arrays.len() - 1, offset: 0, shape, dtype }
     }
 
+    /// A view of all of an array, by its number in [`Graph::arrays`].
+    pub fn var(&self, array: usize) -> Var {
+        let info = &self.arrays[array];
+        Var { array, offset: 0, shape: info.shape, dtype: info.dtype }
+    }
+
     /// Adds a temporary array.
     pub fn temporary(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
         self.array(name, dtype, shape, Role::Temporary)
@@ -178,7 +184,8 @@ impl Graph {
         scalars: &[f64],
     ) -> Result<()> {
         let args = [inputs, outputs].concat();
-        let fail = |error: Error| error.in_task(codelet.name).at(Location::caller());
+        let location = Location::caller();
+        let fail = |error: Error| error.in_task(codelet.name).at(location);
         let relation = codelet.relation();
         let expected = (relation.n_inputs(), relation.args().len() - relation.n_inputs());
         if expected != (inputs.len(), outputs.len()) {

@@ -26,6 +26,8 @@ pub(super) struct TileOf {
     pub region: Region,
     /// The elements before the view in the buffer.
     pub offset: usize,
+    /// Its memory order.
+    pub layout: Layout,
 }
 
 impl Tiles {
@@ -65,7 +67,8 @@ impl Tiles {
     pub fn through(&self, var: &Var) -> Option<Vec<TileOf>> {
         if self.n_tiles() == 1 && self.layout == Layout::RowMajor {
             let region = Region::whole(var.shape);
-            return Some(vec![TileOf { buffer: self.first_buffer, region, offset: var.offset }]);
+            let (buffer, offset, layout) = (self.first_buffer, var.offset, self.layout);
+            return Some(vec![TileOf { buffer, region, offset, layout }]);
         }
         let same_shape = var.shape == self.shape;
         let same_samples =
@@ -80,11 +83,9 @@ impl Tiles {
             let rest = var.shape[1..].iter().map(|&extent| 0..extent);
             Region::new(&std::iter::once(region.range(0)).chain(rest).collect::<Vec<_>>())
         });
-        let tiles = regions.enumerate().map(|(i, region)| TileOf {
-            buffer: self.first_buffer + i,
-            region,
-            offset: 0,
-        });
+        let layout = self.layout;
+        let tile = |(i, region)| TileOf { buffer: self.first_buffer + i, region, offset: 0, layout };
+        let tiles = regions.enumerate().map(tile);
         Some(tiles.collect())
     }
 }

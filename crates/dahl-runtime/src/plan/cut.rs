@@ -30,8 +30,9 @@ pub struct Cut {
 /// What the heuristic cut goes by.
 #[derive(Clone, Debug)]
 pub struct CutOptions {
-    /// Axis names and tile sizes: a task that has the axis, and may be split along it, is cut into such tiles.
-    pub tile_sizes: Vec<(String, usize)>,
+    /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an axis
+    /// along which it can be split, along all axes of that tiling along which it can be split.
+    pub tilings: Vec<Vec<(String, usize)>>,
     /// The most partial results of a reduction. More allow more workers and cost more memory traffic.
     pub max_groups: usize,
     /// Names of implementations, best first.
@@ -41,7 +42,7 @@ pub struct CutOptions {
 impl Default for CutOptions {
     fn default() -> Self {
         CutOptions {
-            tile_sizes: vec![("n".into(), 16), ("i".into(), 4096)],
+            tilings: vec![vec![("n".into(), 16)], vec![("i".into(), 4096)]],
             max_groups: 16,
             implementations: vec!["lanes".into(), "reference".into()],
         }
@@ -53,9 +54,8 @@ type ArrayCut = Vec<(usize, usize, Ranges)>;
 type Ranges = Vec<Range<usize>>;
 
 impl Cut {
-    /// Cuts every task along the first axis of `options.tile_sizes` that it can be split along (a task that has
-    /// none of them is cut like the arrays it works on), and takes the first implementation whose layouts its
-    /// outputs can have. Inputs in another layout are converted by lowering. The number of workers plays no part.
+    /// Cuts every task by the first of `options.tilings` that applies (a task to which none does is cut like the
+    /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in another layout are converted by lowering. The number of workers plays no part.
     pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
         let mut layouts: Vec<Option<Layout>> =
             graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
@@ -63,11 +63,13 @@ impl Cut {
         let mut tasks = Vec::with_capacity(graph.tasks().len());
         for recorded in graph.tasks() {
             let implementation = choose(recorded, options, &layouts)?;
-            let tiles = match named_tiles(recorded, options) {
-                tiles if tiles.is_empty() => inherited_tiles(recorded, &array_cuts),
-                tiles => tiles,
-            };
             let n_inputs = recorded.codelet.relation().n_inputs();
+            // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
+            let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
+            let tiles = updated
+                .or_else(|| named_tiles(recorded, options))
+                .or_else(|| inherited_tiles(recorded, 0..n_inputs, &array_cuts))
+                .unwrap_or_default();
             for arg in n_inputs..recorded.args.len() {
                 let array = recorded.args[arg].array;
                 let layout = match implementation.needs {
@@ -75,6 +77,9 @@ impl Cut {
                     Needs::Layouts(needed) => needed[arg],
                 };
                 layouts[array].get_or_insert(layout);
+                if graph.arrays()[array].role != Role::Temporary {
+                    continue;
+                }
                 array_cuts[array].get_or_insert_with(|| {
                     let dims = recorded.bound.dims(arg).iter().enumerate();
                     let cut = dims.filter_map(|(dim, axis)| {
@@ -113,32 +118,32 @@ fn choose(
     })
 }
 
-/// The first axis with a tile size that the task can be split along.
-fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Vec<(usize, Ranges)> {
-    for (name, size) in &options.tile_sizes {
-        if let Some(axis) = recorded.bound.axis(name) {
-            let bound_axis = &recorded.bound.axes()[axis];
-            if bound_axis.split != Split::Never {
-                return vec![(axis, TileSize::Size(*size).cut(bound_axis.extent))];
-            }
-        }
-    }
-    Vec::new()
+/// The cut by the first tiling that applies.
+fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, Ranges)>> {
+    let cut_axis = |(name, size): &(String, usize)| {
+        let axis = recorded.bound.axis(name)?;
+        let bound_axis = &recorded.bound.axes()[axis];
+        (bound_axis.split != Split::Never).then(|| (axis, TileSize::Size(*size).cut(bound_axis.extent)))
+    };
+    let mut cuts =
+        options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
+    cuts.find(|cut| !cut.is_empty())
 }
 
-/// The cut of the first argument whose array is cut, as far as the task can follow it.
-fn inherited_tiles(recorded: &Recorded, array_cuts: &[Option<ArrayCut>]) -> Vec<(usize, Ranges)> {
-    for (arg, var) in recorded.args.iter().enumerate() {
-        let Some(cut) = &array_cuts[var.array] else { continue };
+/// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can
+/// follow it.
+fn inherited_tiles(
+    recorded: &Recorded,
+    args: Range<usize>,
+    array_cuts: &[Option<ArrayCut>],
+) -> Option<Vec<(usize, Ranges)>> {
+    args.into_iter().find_map(|arg| {
+        let var = &recorded.args[arg];
         let follow = |(dim, extent, ranges): &(usize, usize, Ranges)| {
             let axis = recorded.bound.dims(arg).get(*dim).copied().flatten()?;
             let fits = var.shape[*dim] == *extent && recorded.bound.axes()[axis].split != Split::Never;
             fits.then(|| (axis, ranges.clone()))
         };
-        let tiles: Vec<(usize, Ranges)> = cut.iter().filter_map(follow).collect();
-        if !tiles.is_empty() {
-            return tiles;
-        }
-    }
-    Vec::new()
+        Some(array_cuts[var.array].as_ref()?.iter().filter_map(follow).collect())
+    })
 }

@@ -6,26 +6,8 @@
 
 /// Name and index relation of each operation.
 pub const PLANNED: &[(&str, &str)] = &[
-    // Convolution: y = b + sum of x*w over channels and window; padding is read as 0, never stored.
-    ("conv2d", "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p"),
     // Gradient of the input: the same windows, read from the other side.
     ("conv2d_dx", "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p"),
-    // Gradient of the weights: summed over samples and positions.
-    ("conv2d_dw", "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p"),
-    // Gradient of a bias per channel.
-    ("channel_sum", "dy[n,k,y,x] -> db[k] +="),
-    // Largest of each window, and where it was; the place cannot be combined from parts, so windows stay whole.
-    (
-        "max_pool",
-        "x[n,c,iy,ix]?-inf -> y[n,c,oy,ox] max= arg[n,c,oy,ox] \
-         where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
-    ),
-    // The gradient goes to the place of the maximum.
-    (
-        "max_pool_backward",
-        "arg[n,c,oy,ox] dy[n,c,oy,ox] -> dx[n,c,iy,ix] += \
-         where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
-    ),
     // Mean of each window; padding counts as 0, as in PyTorch's default.
     ("avg_pool", "x[n,c,iy,ix]?0 -> y[n,c,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k"),
     // The gradient is shared out over the window.
@@ -33,18 +15,6 @@ pub const PLANNED: &[(&str, &str)] = &[
         "avg_pool_backward",
         "dy[n,c,oy,ox] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     ),
-    // max(x, 0).
-    ("relu", "x[..] -> y[..]"),
-    // Where y > 0 the gradient passes.
-    ("relu_backward", "y[..] dy[..] -> dx[..]"),
-    // y = x w' + b.
-    ("dense", "x[n,i] w[o,i] b[o] -> y[n,o] +="),
-    // dx = dy w.
-    ("dense_dx", "dy[n,o] w[o,i] -> dx[n,i] +="),
-    // dw = dy' x.
-    ("dense_dw", "x[n,i] dy[n,o] -> dw[o,i] +="),
-    // The bias gradient: dy summed over samples.
-    ("dense_db", "dy[n,o] -> db[o] +="),
     // Images to rows; h and w are the extents of y and x.
     ("flatten", "x[n,c,y,x] -> f[n,i] where i = c*h*w+y*w+x, y<h, x<w"),
     // Rows back to images.
@@ -53,8 +23,6 @@ pub const PLANNED: &[(&str, &str)] = &[
     ("softmax", "x[n,k!] -> y[n,k!]"),
     // dx = y * (dy - sum(y * dy)).
     ("softmax_backward", "y[n,k!] dy[n,k!] -> dx[n,k!]"),
-    // Softmax, cross-entropy, hits and gradient of the logits in one pass.
-    ("softmax_ce", "logits[n,k!] label[n] -> loss[] += correct[] += dlogits[n,k!]"),
     // -log of the probability of the label, which is picked by data.
     ("cross_entropy", "p[n,*] label[n] -> loss[] +="),
     // -1/p at the label, 0 elsewhere.
@@ -79,18 +47,12 @@ pub const PLANNED: &[(&str, &str)] = &[
     ("dropout_backward", "dy[..] counter[] -> dx[..]"),
     // Residual connection.
     ("add", "a[..] b[..] -> y[..]"),
-    // p -= lr * g.
-    ("sgd", "g[i] lr[] p[i] -> p[i]"),
     // With velocity.
     ("sgd_momentum", "g[i] lr[] p[i] v[i] -> p[i] v[i]"),
     // With first and second moments; the step number corrects their bias.
     ("adam", "g[i] lr[] step[] p[i] m[i] v[i] -> p[i] m[i] v[i]"),
     // Adam with decoupled weight decay.
     ("adamw", "g[i] lr[] step[] p[i] m[i] v[i] -> p[i] m[i] v[i]"),
-    // A batch: the samples that an index names.
-    ("load", "images[*,c,y,x] index[n] -> x[n,c,y,x]"),
-    // Their labels.
-    ("load_labels", "labels[*] index[n] -> label[n]"),
     // The most likely class.
     ("argmax", "x[n,k!] -> class[n]"),
     // How often it is the right one.

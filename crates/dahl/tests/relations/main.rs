@@ -12,6 +12,7 @@ mod mutants;
 
 use case::{Case, Draw};
 use checker::check;
+use dahl::op::CODELETS;
 use dahl::op::planned::PLANNED;
 use dahl_runtime::codelet::relation::Relation;
 use proptest::collection::vec;
@@ -32,7 +33,7 @@ fn verify(line: &str, define: fn(&mut Draw) -> Case) -> Result<(), String> {
     result.map_err(|error| format!("{line}: {error}"))
 }
 
-/// One test per planned line, named like it.
+/// One test per line, named like it.
 macro_rules! lines {
     ($($name:ident),* $(,)?) => {
         const DEFINED: &[&str] = &[$(stringify!($name)),*];
@@ -40,7 +41,7 @@ macro_rules! lines {
         mod line {
             $(#[test]
             fn $name() {
-                let line = super::planned(stringify!($name));
+                let line = super::line_of(stringify!($name));
                 super::verify(line, super::definitions::$name).unwrap_or_else(|error| panic!("{error}"));
             })*
         }
@@ -91,16 +92,25 @@ lines!(
     conv2d_relu_max_pool_dw,
 );
 
-/// The line of a planned operation.
-fn planned(name: &str) -> &'static str {
-    let found = PLANNED.iter().find(|(planned, _)| *planned == name);
-    found.unwrap_or_else(|| panic!("{name} is not in PLANNED")).1
+/// Name and line of every operation, with a kernel or planned.
+fn all_lines() -> Vec<(&'static str, &'static str)> {
+    let built = CODELETS.iter().map(|codelet| (codelet.name, codelet.line));
+    built.chain(PLANNED.iter().copied()).collect()
+}
+
+/// The line of an operation.
+fn line_of(name: &str) -> &'static str {
+    let found = all_lines().into_iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("{name} is neither a codelet nor planned")).1
 }
 
 #[test]
-fn every_planned_line_has_a_definition() {
-    let names: Vec<&str> = PLANNED.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, DEFINED);
+fn every_line_has_a_definition() {
+    let mut names: Vec<&str> = all_lines().iter().map(|(name, _)| *name).collect();
+    let mut defined = DEFINED.to_vec();
+    names.sort_unstable();
+    defined.sort_unstable();
+    assert_eq!(names, defined);
 }
 
 #[test]
