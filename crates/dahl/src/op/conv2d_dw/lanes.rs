@@ -1,7 +1,6 @@
 //! A block of output channels by taps of one kernel row in registers, lanes over samples: per output pixel one
-//! vector of `dy` per channel and one of `x` per tap. Sums run lane by lane over all groups and pixels, in the
-//! order (group, row, column), and across lanes once at the end; the padding lanes of a ragged group are put
-//! back to what they were before it, so that nothing of them remains.
+//! vector of `dy` per channel and one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
+//! groups, and across lanes once at the end; the padding lanes of a ragged group are not added.
 
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
@@ -110,77 +109,80 @@ impl<T: Real> Job<'_, T> {
         kx: usize,
         target: Target<'_, T>,
     ) -> usize {
-        let (stride, pad) = (self.window.stride, self.window.pad);
+        let Window { stride, pad } = self.window;
         let (height, width) = (self.rows.len(), self.columns.len());
         let (out_height, out_width) = (self.oys.len(), self.oxs.len());
         let interior = self.window.interior(&self.oxs, &(kx..kx + X), &self.columns);
-        let mut sums = [[s.zero(); X]; K];
+        let mut totals = [[T::ZERO_LANES; X]; K];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
-            let before = sums;
+            let mut sums = [[s.zero(); X]; K];
             for oy in self.oys.clone() {
                 let Some(iy) = self.window.input(oy, ky, &self.rows) else { continue };
                 let x_row = (group * self.n_channels + c) * height + iy - self.rows.start;
                 let x = &self.x[x_row * width..][..width];
-                let mut dy = [&self.dy[..0]; K];
-                for i in 0..K {
-                    let row = (group * self.n_kernels + k + i) * out_height + oy - self.oys.start;
-                    dy[i] = &self.dy[row * out_width..][..out_width];
+                let dy_row = (group * self.n_kernels + k) * out_height + oy - self.oys.start;
+                let dy = &self.dy[dy_row * out_width..];
+                for ox in self.oxs.start..interior.start {
+                    self.border(s, &mut sums, x, dy, (ox, kx));
                 }
-                let mut border = |oxs: Range<usize>| {
-                    for ox in oxs {
-                        for j in 0..X {
-                            let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
-                            let value = s.load(&x[ix - self.columns.start]);
-                            for i in 0..K {
-                                let gradient = s.load(&dy[i][ox - self.oxs.start]);
-                                sums[i][j] = s.mul_add(gradient, value, sums[i][j]);
-                            }
-                        }
-                    }
-                };
-                border(self.oxs.start..interior.start);
-                for ox in interior.clone() {
-                    let ix = ox * stride + kx - pad - self.columns.start;
-                    let mut values = [s.zero(); X];
-                    for j in 0..X {
-                        values[j] = s.load(&x[ix + j]);
-                    }
+                if !interior.is_empty() {
+                    let x = &x[interior.start * stride + kx - pad - self.columns.start..];
+                    let mut rows = [&dy[..0]; K];
                     for i in 0..K {
-                        let gradient = s.load(&dy[i][ox - self.oxs.start]);
-                        for j in 0..X {
-                            sums[i][j] = s.mul_add(gradient, values[j], sums[i][j]);
-                        }
+                        let first = i * out_height * out_width + interior.start - self.oxs.start;
+                        rows[i] = &dy[first..][..interior.len()];
                     }
-                }
-                let mut border = |oxs: Range<usize>| {
-                    for ox in oxs {
+                    for t in 0..interior.len() {
+                        let x: &[T::Lanes; X] = x[t * stride..].first_chunk().expect("taps inside the image");
+                        let mut values = [s.zero(); X];
                         for j in 0..X {
-                            let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
-                            let value = s.load(&x[ix - self.columns.start]);
-                            for i in 0..K {
-                                let gradient = s.load(&dy[i][ox - self.oxs.start]);
-                                sums[i][j] = s.mul_add(gradient, value, sums[i][j]);
+                            values[j] = s.load(&x[j]);
+                        }
+                        for i in 0..K {
+                            let gradient = s.load(&rows[i][t]);
+                            for j in 0..X {
+                                sums[i][j] = s.mul_add(gradient, values[j], sums[i][j]);
                             }
                         }
                     }
-                };
-                border(interior.end..self.oxs.end);
+                }
+                for ox in interior.end..self.oxs.end {
+                    self.border(s, &mut sums, x, dy, (ox, kx));
+                }
             }
-            let n_valid = self.n_samples - group * T::LANES;
-            if n_valid < T::LANES {
-                let valid = s.first(n_valid);
-                for i in 0..K {
-                    for j in 0..X {
-                        sums[i][j] = s.select(valid, sums[i][j], before[i][j]);
-                    }
+            let valid = s.first(self.n_samples - group * T::LANES);
+            for i in 0..K {
+                for j in 0..X {
+                    let total = s.load(&totals[i][j]);
+                    s.store(s.select(valid, s.add(total, sums[i][j]), total), &mut totals[i][j]);
                 }
             }
         }
         for i in 0..K {
             for j in 0..X {
-                target.dw[i * target.step + j] += s.sum(sums[i][j]);
+                target.dw[i * target.step + j] += s.sum(s.load(&totals[i][j]));
             }
         }
         K
+    }
+
+    /// One output pixel whose window reaches over the border: only the taps inside the image count.
+    #[inline(always)]
+    fn border<S: Simd<T>, const K: usize, const X: usize>(
+        &self,
+        s: S,
+        sums: &mut [[S::V; X]; K],
+        x: &[T::Lanes],
+        dy: &[T::Lanes],
+        (ox, kx): (usize, usize),
+    ) {
+        for j in 0..X {
+            let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
+            let value = s.load(&x[ix - self.columns.start]);
+            for i in 0..K {
+                let gradient = s.load(&dy[i * self.oys.len() * self.oxs.len() + ox - self.oxs.start]);
+                sums[i][j] = s.mul_add(gradient, value, sums[i][j]);
+            }
+        }
     }
 }

@@ -38,30 +38,31 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
             for outputs in block_sizes(n_outputs, S::ACCUMULATORS / 2) {
                 let dw = &mut dw[outputs.start * n_inputs + first..];
                 let dy = &dy[outputs];
-                with_block!(dy.len(), block(s, samples, dy, dw, n_inputs, width, add));
+                if width == T::LANES {
+                    with_block!(dy.len(), block(s, samples, dy, dw, n_inputs, add));
+                } else {
+                    narrow(s, samples, dy, dw, n_inputs, width, add);
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Adds the products of all samples to `O` rows of `dw`, from its start and `width` wide.
+/// Adds the products of all samples to `O` rows of `dw`, one vector wide and `step` apart.
 #[inline(always)]
 fn block<T: Real, S: Simd<T>, const O: usize>(
     s: S,
     samples: &[T::Lanes],
     dy: &[T::Lanes],
     dw: &mut [T],
-    n_inputs: usize,
-    width: usize,
+    step: usize,
     add: bool,
 ) {
     let mut sums = [s.zero(); O];
     if add {
         for o in 0..O {
-            let mut row = T::ZERO_LANES;
-            row.as_mut()[..width].copy_from_slice(&dw[o * n_inputs..][..width]);
-            sums[o] = s.load(&row);
+            sums[o] = s.load(&T::lanes(&dw[o * step..])[0]);
         }
     }
     let dy = &dy[..O];
@@ -72,8 +73,25 @@ fn block<T: Real, S: Simd<T>, const O: usize>(
         }
     }
     for o in 0..O {
+        s.store(sums[o], &mut T::lanes_mut(&mut dw[o * step..])[0]);
+    }
+}
+
+/// The last inputs, fewer than a vector: row by row through a vector beside `dw`.
+#[inline(always)]
+fn narrow<T: Real, S: Simd<T>>(
+    s: S,
+    samples: &[T::Lanes],
+    dy: &[T::Lanes],
+    dw: &mut [T],
+    step: usize,
+    width: usize,
+    add: bool,
+) {
+    for (o, dy) in dy.iter().enumerate() {
         let mut row = T::ZERO_LANES;
-        s.store(sums[o], &mut row);
-        dw[o * n_inputs..][..width].copy_from_slice(&row.as_ref()[..width]);
+        row.as_mut()[..width].copy_from_slice(&dw[o * step..][..width]);
+        block::<T, S, 1>(s, samples, std::slice::from_ref(dy), row.as_mut(), 0, add);
+        dw[o * step..][..width].copy_from_slice(&row.as_ref()[..width]);
     }
 }

@@ -34,7 +34,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         let whole = n_pixels - n_pixels % T::LANES;
         for at in (0..whole).step_by(T::LANES) {
             for (lane, row) in rows.as_mut().iter_mut().enumerate().take(samples.len()) {
-                let pixels = s.load_bytes(&T::bytes(&image(lane)[at..])[0]);
+                let pixels = s.widen(s.load_bytes(&T::bytes(&image(lane)[at..])[0]));
                 s.store(s.div(pixels, s.splat(divisor)), row);
             }
             s.transpose(&rows, T::block_mut(&mut group[at..]));

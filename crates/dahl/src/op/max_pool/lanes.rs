@@ -1,4 +1,4 @@
-//! Lanes over samples: the maximum so far and its place, as a number, in two registers. The common 2x2 windows
+//! Lanes over samples: the maximum so far and its place, a byte per lane, in two registers. The common 2x2 windows
 //! side by side have a path without clipping.
 
 use super::checked_size;
@@ -40,7 +40,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
                 let outputs = interior.start - oxs.start..interior.end - oxs.start;
                 let out = y[outputs.clone()].iter_mut().zip(&mut arg[outputs]);
                 for ((top, bottom), (y, arg)) in top.iter().zip(bottom).zip(out) {
-                    let mut best = (s.load(&top[0]), s.zero());
+                    let mut best = (s.load(&top[0]), s.splat_bytes(0));
                     best = better(s, best, &top[1], 1);
                     best = better(s, best, &bottom[0], 2);
                     best = better(s, best, &bottom[1], 3);
@@ -60,11 +60,11 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
                         let place = ky * size + kx;
                         best = Some(match best {
                             Some(best) => better(s, best, value, place),
-                            None => (s.load(value), s.splat(T::from_f64(place as f64))),
+                            None => (s.load(value), s.splat_bytes(place as u8)),
                         });
                     }
                 }
-                let (maximum, place) = best.unwrap_or((s.splat(T::NEG_INFINITY), s.zero()));
+                let (maximum, place) = best.unwrap_or((s.splat(T::NEG_INFINITY), s.splat_bytes(0)));
                 s.store(maximum, &mut y[at]);
                 s.store_bytes(place, &mut arg[at]);
             }
@@ -75,8 +75,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
 
 /// The larger of the best so far and a value at `place`, lane by lane.
 #[inline(always)]
-fn better<T: Real, S: Simd<T>>(s: S, best: (S::V, S::V), value: &T::Lanes, place: usize) -> (S::V, S::V) {
+fn better<T: Real, S: Simd<T>>(s: S, best: (S::V, S::B), value: &T::Lanes, place: usize) -> (S::V, S::B) {
     let value = s.load(value);
     let wins = s.beats(value, best.0);
-    (s.select(wins, value, best.0), s.select(wins, s.splat(T::from_f64(place as f64)), best.1))
+    (s.select(wins, value, best.0), s.select_bytes(wins, s.splat_bytes(place as u8), best.1))
 }

@@ -48,8 +48,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
                         let ky = iy + window.pad - oy * window.stride;
                         let kx = ix + window.pad - ox * window.stride;
                         let at = (oy - oys.start) * out_width + ox - oxs.start;
-                        let place = s.splat(T::from_f64((ky * size + kx) as f64));
-                        let is_here = s.eq(s.load_bytes(&arg[at]), place);
+                        let place = s.splat_bytes((ky * size + kx) as u8);
+                        let is_here = s.eq_bytes(s.load_bytes(&arg[at]), place);
                         sum = s.add(sum, s.select(is_here, s.load(&dy[at]), s.zero()));
                     }
                 }
@@ -80,10 +80,11 @@ fn side_by_side<T: Real, S: Simd<T>>(
         let pixels = top.as_chunks_mut::<2>().0.iter_mut().zip(bottom.as_chunks_mut::<2>().0);
         for ((arg, dy), (top, bottom)) in windows.zip(pixels).take(out_width) {
             let (place, gradient) = (s.load_bytes(arg), s.load(dy));
-            for (i, pixel) in top.iter_mut().chain(bottom).enumerate() {
-                let is_here = s.eq(place, s.splat(T::from_f64(i as f64)));
-                s.store(s.select(is_here, gradient, s.zero()), pixel);
-            }
+            let share = |i: u8| s.select(s.eq_bytes(place, s.splat_bytes(i)), gradient, s.zero());
+            s.store(share(0), &mut top[0]);
+            s.store(share(1), &mut top[1]);
+            s.store(share(2), &mut bottom[0]);
+            s.store(share(3), &mut bottom[1]);
         }
     }
 }

@@ -13,9 +13,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         call,
         #[inline(always)]
         |lanes| {
-            let x = s.load(&lanes);
             let mut y = T::ZERO_LANES;
-            s.store(s.select(s.le(x, s.zero()), s.zero(), x), &mut y);
+            s.store(s.max(s.zero(), s.load(&lanes)), &mut y);
             y
         },
     );

@@ -1,4 +1,4 @@
-//! Rectified linear unit: `y = max(x, 0)`, where NaN stays NaN as in PyTorch. May run in place. Bytes: one
+//! Rectified linear unit: `y = max(x, 0)`, where NaN stays NaN (and -0 stays -0) as in PyTorch. May run in place. Bytes: one
 //! element read, one written.
 
 mod lanes;
@@ -12,6 +12,6 @@ pub static CODELET: Codelet =
     Codelet::new("relu", "x[..] -> y[..]", 1.0, super::implementations!(reference, lanes::relu, 1, [L L]));
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
-    call.map(|x: T| if x <= T::default() { T::default() } else { x });
+    call.map(|x: T| if T::default() > x { T::default() } else { x });
     Ok(())
 }

@@ -36,9 +36,11 @@ impl Avx2 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $set1:ident, $load:ident, $store:ident, $add:ident, $sub:ident,
-     $div:ident, $fma:ident, $compare:ident, $or:ident, $blend:ident) => {
+     $div:ident, $fma:ident, $max:ident, $compare:ident, $or:ident, $blend:ident) => {
         type V = [$v; 2];
         type M = [$v; 2];
+        // Bytes as numbers: masks are as wide as numbers here, so that selecting needs no conversion.
+        type B = [$v; 2];
         const ACCUMULATORS: usize = 6;
 
         #[inline(always)]
@@ -93,9 +95,9 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        fn le(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
+        fn max(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
             // SAFETY: `self` proves that the machine has the instruction.
-            unsafe { [$compare::<_CMP_LE_OQ>(a[0], b[0]), $compare::<_CMP_LE_OQ>(a[1], b[1])] }
+            unsafe { [$max(a[0], b[0]), $max(a[1], b[1])] }
         }
 
         #[inline(always)]
@@ -108,7 +110,9 @@ macro_rules! common {
         fn beats(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
             // SAFETY: `self` proves that the machine has the instructions.
             unsafe {
-                [0, 1].map(|i| $or($compare::<_CMP_GT_OQ>(a[i], b[i]), $compare::<_CMP_UNORD_Q>(a[i], a[i])))
+                let low = $or($compare::<_CMP_GT_OQ>(a[0], b[0]), $compare::<_CMP_UNORD_Q>(a[0], a[0]));
+                let high = $or($compare::<_CMP_GT_OQ>(a[1], b[1]), $compare::<_CMP_UNORD_Q>(a[1], a[1]));
+                [low, high]
             }
         }
 
@@ -116,6 +120,26 @@ macro_rules! common {
         fn select(self, mask: [$v; 2], a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { [$blend(b[0], a[0], mask[0]), $blend(b[1], a[1], mask[1])] }
+        }
+
+        #[inline(always)]
+        fn splat_bytes(self, value: u8) -> [$v; 2] {
+            Simd::<$real>::splat(self, value.into())
+        }
+
+        #[inline(always)]
+        fn eq_bytes(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
+            Simd::<$real>::eq(self, a, b)
+        }
+
+        #[inline(always)]
+        fn select_bytes(self, mask: [$v; 2], a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
+            Simd::<$real>::select(self, mask, a, b)
+        }
+
+        #[inline(always)]
+        fn widen(self, bytes: [$v; 2]) -> [$v; 2] {
+            bytes
         }
     };
 }
@@ -132,6 +156,7 @@ impl Simd<f32> for Avx2 {
         _mm256_sub_ps,
         _mm256_div_ps,
         _mm256_fmadd_ps,
+        _mm256_max_ps,
         _mm256_cmp_ps,
         _mm256_or_ps,
         _mm256_blendv_ps
@@ -152,11 +177,10 @@ impl Simd<f32> for Avx2 {
     fn store_bytes(self, value: [__m256; 2], to: &mut [u8; 16]) {
         // SAFETY: `self` proves that the machine has the instructions; the array is as long as the store.
         unsafe {
-            let words = value.map(|v| {
-                let ints = _mm256_cvtps_epi32(v);
-                _mm_packs_epi32(_mm256_castsi256_si128(ints), _mm256_extracti128_si256::<1>(ints))
-            });
-            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm_packus_epi16(words[0], words[1]));
+            let (a, b) = (_mm256_cvtps_epi32(value[0]), _mm256_cvtps_epi32(value[1]));
+            let low = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a));
+            let high = _mm_packs_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256::<1>(b));
+            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm_packus_epi16(low, high));
         }
     }
 
@@ -204,6 +228,7 @@ impl Simd<f64> for Avx2 {
         _mm256_sub_pd,
         _mm256_div_pd,
         _mm256_fmadd_pd,
+        _mm256_max_pd,
         _mm256_cmp_pd,
         _mm256_or_pd,
         _mm256_blendv_pd

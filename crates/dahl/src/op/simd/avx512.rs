@@ -42,9 +42,10 @@ impl Avx512 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $m:ident, $set1:ident, $load:ident, $store:ident, $add:ident,
-     $sub:ident, $div:ident, $fma:ident, $compare:ident, $blend:ident) => {
+     $sub:ident, $div:ident, $fma:ident, $max:ident, $compare:ident, $blend:ident) => {
         type V = $v;
         type M = $m;
+        type B = __m128i;
         const ACCUMULATORS: usize = 24;
 
         #[inline(always)]
@@ -96,9 +97,9 @@ macro_rules! common {
         }
 
         #[inline(always)]
-        fn le(self, a: $v, b: $v) -> $m {
+        fn max(self, a: $v, b: $v) -> $v {
             // SAFETY: `self` proves that the machine has the instruction.
-            unsafe { $compare::<_CMP_LE_OQ>(a, b) }
+            unsafe { $max(a, b) }
         }
 
         #[inline(always)]
@@ -118,6 +119,24 @@ macro_rules! common {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { $blend(mask, b, a) }
         }
+
+        #[inline(always)]
+        fn splat_bytes(self, value: u8) -> __m128i {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { _mm_set1_epi8(value.cast_signed()) }
+        }
+
+        #[inline(always)]
+        fn eq_bytes(self, a: __m128i, b: __m128i) -> $m {
+            // SAFETY: `self` proves that the machine has the instruction. The low bits are the lanes there are.
+            unsafe { _mm_cmpeq_epi8_mask(a, b) as $m }
+        }
+
+        #[inline(always)]
+        fn select_bytes(self, mask: $m, a: __m128i, b: __m128i) -> __m128i {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { _mm_mask_blend_epi8(mask.into(), b, a) }
+        }
     };
 }
 
@@ -134,23 +153,27 @@ impl Simd<f32> for Avx512 {
         _mm512_sub_ps,
         _mm512_div_ps,
         _mm512_fmadd_ps,
+        _mm512_max_ps,
         _mm512_cmp_ps_mask,
         _mm512_mask_blend_ps
     );
 
     #[inline(always)]
-    fn load_bytes(self, from: &[u8; 16]) -> __m512 {
-        // SAFETY: `self` proves that the machine has the instructions; the array is as long as the load.
-        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast()))) }
+    fn load_bytes(self, from: &[u8; 16]) -> __m128i {
+        // SAFETY: `self` proves that the machine has the instruction; the array is as long as the load.
+        unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
-    fn store_bytes(self, value: __m512, to: &mut [u8; 16]) {
-        // SAFETY: `self` proves that the machine has the instructions; the array is as long as the store.
-        unsafe {
-            let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(value));
-            _mm_storeu_si128(to.as_mut_ptr().cast(), bytes);
-        }
+    fn store_bytes(self, value: __m128i, to: &mut [u8; 16]) {
+        // SAFETY: `self` proves that the machine has the instruction; the array is as long as the store.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
+    }
+
+    #[inline(always)]
+    fn widen(self, bytes: __m128i) -> __m512 {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)) }
     }
 
     #[inline(always)]
@@ -203,23 +226,27 @@ impl Simd<f64> for Avx512 {
         _mm512_sub_pd,
         _mm512_div_pd,
         _mm512_fmadd_pd,
+        _mm512_max_pd,
         _mm512_cmp_pd_mask,
         _mm512_mask_blend_pd
     );
 
     #[inline(always)]
-    fn load_bytes(self, from: &[u8; 8]) -> __m512d {
-        // SAFETY: `self` proves that the machine has the instructions; the array is as long as the load.
-        unsafe { _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
+    fn load_bytes(self, from: &[u8; 8]) -> __m128i {
+        // SAFETY: `self` proves that the machine has the instruction; the array is as long as the load.
+        unsafe { _mm_loadl_epi64(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
-    fn store_bytes(self, value: __m512d, to: &mut [u8; 8]) {
-        // SAFETY: `self` proves that the machine has the instructions; the array is as long as the store.
-        unsafe {
-            let bytes = _mm256_cvtepi32_epi8(_mm512_cvtpd_epi32(value));
-            _mm_storel_epi64(to.as_mut_ptr().cast(), bytes);
-        }
+    fn store_bytes(self, value: __m128i, to: &mut [u8; 8]) {
+        // SAFETY: `self` proves that the machine has the instruction; the array is as long as the store.
+        unsafe { _mm_storel_epi64(to.as_mut_ptr().cast(), value) }
+    }
+
+    #[inline(always)]
+    fn widen(self, bytes: __m128i) -> __m512d {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe { _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(bytes)) }
     }
 
     #[inline(always)]

@@ -115,6 +115,8 @@ pub(crate) trait Simd<T: Real>: Copy {
     type V: Copy;
     /// One bit of truth per lane.
     type M: Copy;
+    /// One byte per lane, in whatever form suits the instruction set.
+    type B: Copy;
     /// How many accumulators fit the registers with room to spare: kernels choose their blocks by it.
     const ACCUMULATORS: usize;
 
@@ -134,18 +136,26 @@ pub(crate) trait Simd<T: Real>: Copy {
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// Where `a > b`; false where either is NaN.
     fn gt(self, a: Self::V, b: Self::V) -> Self::M;
-    /// Where `a <= b`; false where either is NaN.
-    fn le(self, a: Self::V, b: Self::V) -> Self::M;
+    /// `a` where `a > b`, else `b`, also where either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// Where `a == b`; false where either is NaN.
     fn eq(self, a: Self::V, b: Self::V) -> Self::M;
     /// Where `a > b` or `a` is NaN: where `a` replaces `b` as the maximum so far.
     fn beats(self, a: Self::V, b: Self::V) -> Self::M;
     /// `a` where the mask holds, else `b`.
     fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V;
-    /// Reads bytes as numbers.
-    fn load_bytes(self, from: &T::Bytes) -> Self::V;
-    /// Writes whole numbers from 0 to 255 as bytes.
-    fn store_bytes(self, value: Self::V, to: &mut T::Bytes);
+    /// Every lane the same byte.
+    fn splat_bytes(self, value: u8) -> Self::B;
+    /// Reads bytes.
+    fn load_bytes(self, from: &T::Bytes) -> Self::B;
+    /// Writes bytes.
+    fn store_bytes(self, value: Self::B, to: &mut T::Bytes);
+    /// Where `a == b`.
+    fn eq_bytes(self, a: Self::B, b: Self::B) -> Self::M;
+    /// `a` where the mask holds, else `b`.
+    fn select_bytes(self, mask: Self::M, a: Self::B, b: Self::B) -> Self::B;
+    /// Bytes as numbers.
+    fn widen(self, bytes: Self::B) -> Self::V;
     /// Writes the transpose of a square of values: only moves, no arithmetic.
     fn transpose(self, from: &T::Block, to: &mut T::Block);
 

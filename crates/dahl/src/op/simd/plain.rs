@@ -13,6 +13,7 @@ macro_rules! plain {
         impl Simd<$real> for Plain {
             type V = [$real; $lanes];
             type M = [bool; $lanes];
+            type B = [u8; $lanes];
             const ACCUMULATORS: usize = 6;
 
             #[inline(always)]
@@ -56,8 +57,8 @@ macro_rules! plain {
             }
 
             #[inline(always)]
-            fn le(self, a: Self::V, b: Self::V) -> Self::M {
-                from_fn(|i| a[i] <= b[i])
+            fn max(self, a: Self::V, b: Self::V) -> Self::V {
+                from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
             }
 
             #[inline(always)]
@@ -76,13 +77,33 @@ macro_rules! plain {
             }
 
             #[inline(always)]
-            fn load_bytes(self, from: &[u8; $lanes]) -> Self::V {
-                from.map($real::from)
+            fn splat_bytes(self, value: u8) -> Self::B {
+                [value; $lanes]
             }
 
             #[inline(always)]
-            fn store_bytes(self, value: Self::V, to: &mut [u8; $lanes]) {
-                *to = value.map(|v| v as u8);
+            fn load_bytes(self, from: &[u8; $lanes]) -> Self::B {
+                *from
+            }
+
+            #[inline(always)]
+            fn store_bytes(self, value: Self::B, to: &mut [u8; $lanes]) {
+                *to = value;
+            }
+
+            #[inline(always)]
+            fn eq_bytes(self, a: Self::B, b: Self::B) -> Self::M {
+                from_fn(|i| a[i] == b[i])
+            }
+
+            #[inline(always)]
+            fn select_bytes(self, mask: Self::M, a: Self::B, b: Self::B) -> Self::B {
+                from_fn(|i| if mask[i] { a[i] } else { b[i] })
+            }
+
+            #[inline(always)]
+            fn widen(self, bytes: Self::B) -> Self::V {
+                bytes.map($real::from)
             }
 
             #[inline(always)]

@@ -28,7 +28,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         }
         let logits = &logits[group * n_classes..][..n_classes];
         let dlogits = &mut dlogits[group * n_classes..][..n_classes];
-        let label = s.load_bytes(&labels[group]);
+        let label = s.widen(s.load_bytes(&labels[group]));
         let class = |k: usize| s.splat(T::from_f64(k as f64));
 
         let (mut maximum, mut argmax) = (s.splat(T::NEG_INFINITY), s.zero());
