@@ -13,8 +13,10 @@ pub mod error;
 pub mod graph;
 pub mod machine;
 pub mod plan;
+pub mod runtime;
 pub mod trace;
 
 pub(crate) mod sync;
 
 pub use error::{Error, ErrorKind, Result};
+pub use runtime::Runtime;

@@ -7,6 +7,7 @@
 pub mod bell;
 pub mod pool;
 pub mod queue;
+pub(crate) mod submit;
 
 pub use pool::{Pool, Source};
 pub use queue::Queue;
