@@ -5,16 +5,18 @@
 //! [`engine`] as often as wanted. One-off work is *submitted* on arrays that live in arenas ([`mod@array`],
 //! [`arena`]). The runtime knows nothing of neural networks.
 
-pub mod arena;
-pub mod array;
-pub mod codelet;
-pub mod engine;
 pub mod error;
+pub mod array;
+pub mod arena;
+pub mod runtime;
+pub mod codelet;
 pub mod graph;
 pub mod machine;
 pub mod plan;
+pub mod engine;
 pub mod trace;
 
 pub(crate) mod sync;
 
 pub use error::{Error, ErrorKind, Result};
+pub use runtime::Runtime;

@@ -133,6 +133,14 @@ impl<T: Copy + Ord> Tracker<T> {
         preds.dedup();
     }
 
+    /// Adds to `tasks` every task that `base` is known to have and that is still alive, perhaps several times.
+    /// When none is, all tasks that ever touched the base have finished, as each comes after those it replaced.
+    pub fn unfinished(&self, base: usize, tasks: &mut Vec<T>, alive: impl Fn(T) -> bool) {
+        let cells = self.bases.get(base).map_or(&[][..], |base| &base.cells);
+        let known = cells.iter().flat_map(|cell| cell.writer.iter().chain(&cell.readers));
+        tasks.extend(known.copied().filter(|&task| alive(task)));
+    }
+
     /// Forgets every task for which `alive` is false.
     pub fn retain(&mut self, alive: impl Fn(T) -> bool) {
         for base in &mut self.bases {
@@ -315,7 +323,7 @@ fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
 
 /// Adds to `out` disjoint boxes that together are `from` without `what`; the two must overlap or the result is
 /// `from` itself.
-fn subtract(from: &Region, what: &Region, out: &mut Vec<Region>) {
+pub(crate) fn subtract(from: &Region, what: &Region, out: &mut Vec<Region>) {
     if !from.overlaps(what) {
         out.push(*from);
         return;

@@ -1,0 +1,126 @@
+//! What a task costs beyond its kernel: `cargo bench -p dahl-runtime --bench overhead`.
+//!
+//! The kernel is empty, so all the time measured is the runtime's. Each figure is the median of several rounds
+//! after one to warm up, in nanoseconds per task.
+
+use dahl_runtime::array::{Array, Dtype, Params, submit};
+use dahl_runtime::codelet::{Call, CallSpec, Codelet, Implementation, Kernel, Needs};
+use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::{Result, Runtime};
+use std::hint::black_box;
+use std::time::Instant;
+
+const N_TASKS: usize = 200_000;
+const N_CHAINS: usize = 256;
+const N_ROUNDS: usize = 9;
+
+static STEP: Codelet = Codelet::new("step", "x[i] y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
+static UPDATE: Codelet = Codelet::new("update", "y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
+const IMPLEMENTATIONS: &[Implementation] =
+    &[Implementation { name: "empty", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: empty }];
+
+fn empty(call: &Call<'_>) -> Result<()> {
+    black_box(call);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let n_workers = n_cores().min(2);
+    println!(
+        "{N_TASKS} empty tasks, {n_workers} workers, {} cores: median ns per task (fastest, slowest)",
+        n_cores()
+    );
+    bare_call();
+    rayon_spawn(n_workers)?;
+    dynamic(n_workers)?;
+    Ok(())
+}
+
+/// Times rounds of `N_TASKS` tasks and prints a line.
+fn measure(what: &str, mut round: impl FnMut() -> Result<()>) -> Result<()> {
+    round()?;
+    let mut nanos = Vec::new();
+    for _ in 0..N_ROUNDS {
+        let start = Instant::now();
+        round()?;
+        nanos.push(start.elapsed().as_nanos() as f64 / N_TASKS as f64);
+    }
+    nanos.sort_by(f64::total_cmp);
+    println!("{what:<52} {:8.1} ({:.1}, {:.1})", nanos[N_ROUNDS / 2], nanos[0], nanos[N_ROUNDS - 1]);
+    Ok(())
+}
+
+/// The kernel, called through the same function pointer by one thread.
+fn bare_call() {
+    let spec = CallSpec::default();
+    // SAFETY: there is no argument whose memory one would have to vouch for.
+    #[expect(unsafe_code, reason = "makes the call that an engine would make")]
+    let call = unsafe { Call::new(&spec, &[]) };
+    let kernel: Kernel = black_box(empty);
+    measure("bare call", || (0..N_TASKS).try_for_each(|_| black_box(kernel)(&call)))
+        .expect("an empty kernel succeeds");
+}
+
+/// Spawned closures, which have no dependencies.
+fn rayon_spawn(n_workers: usize) -> Result<()> {
+    let pool =
+        rayon::ThreadPoolBuilder::new().num_threads(n_workers).build().expect("threads can be started");
+    let kernel: fn() = black_box(|| ());
+    measure("rayon spawn, no dependencies", || {
+        pool.scope(|scope| (0..N_TASKS).for_each(|_| scope.spawn(move |_| kernel())));
+        Ok(())
+    })?;
+    measure("rayon spawn from outside, no dependencies", || {
+        pool.in_place_scope(|scope| (0..N_TASKS).for_each(|_| scope.spawn(move |_| kernel())));
+        Ok(())
+    })
+}
+
+/// Tasks submitted one by one on parts of arrays.
+fn dynamic(n_workers: usize) -> Result<()> {
+    let runtime = Runtime::new(&Machine::with_workers(n_workers))?;
+    let arena = runtime.arena("bench");
+    let mut x = arena.zeros::<f32, 1>([N_CHAINS * 16])?;
+    let mut y = arena.zeros::<f32, 1>([N_CHAINS * 16])?;
+
+    let mut parts: Vec<Array<'_, f32, 1>> = y.split_mut(0, N_CHAINS)?.collect();
+    measure("submit, 256 chains, in place", || {
+        for i in 0..N_TASKS {
+            submit(&UPDATE, "empty", &[], &mut [&mut parts[i % N_CHAINS]], Params::default())?;
+        }
+        runtime.wait()
+    })?;
+    let inputs: Vec<_> = x.split(0, N_CHAINS)?.collect();
+    measure("submit, 256 chains, an input each", || {
+        for i in 0..N_TASKS {
+            submit(
+                &STEP,
+                "empty",
+                &[&inputs[i % N_CHAINS]],
+                &mut [&mut parts[i % N_CHAINS]],
+                Params::default(),
+            )?;
+        }
+        runtime.wait()
+    })?;
+    drop((parts, inputs));
+
+    let mut left: Vec<Array<'_, f32, 1>> = x.split_mut(0, N_CHAINS)?.collect();
+    let mut right: Vec<Array<'_, f32, 1>> = y.split_mut(0, N_CHAINS)?.collect();
+    measure("submit, 256 chains that cross", || {
+        for i in 0..N_TASKS {
+            let (from, to) = ((i + i / N_CHAINS) % N_CHAINS, i % N_CHAINS);
+            match (i / N_CHAINS) % 2 {
+                0 => submit(&STEP, "empty", &[&left[from]], &mut [&mut right[to]], Params::default())?,
+                _ => submit(&STEP, "empty", &[&right[from]], &mut [&mut left[to]], Params::default())?,
+            }
+        }
+        runtime.wait()
+    })?;
+    measure("submit, one chain", || {
+        for _ in 0..N_TASKS {
+            submit(&UPDATE, "empty", &[], &mut [&mut right[0]], Params::default())?;
+        }
+        runtime.wait()
+    })
+}

@@ -1,0 +1,170 @@
+//! Arrays as a program holds them: typed, borrowed from an arena, known to the runtime by their base allocation.
+
+use super::guard::{ReadGuard, WriteGuard};
+use super::owned::Owned;
+use super::raw::{Place, Raw};
+use super::split::{Cut, Split, SplitMut};
+use super::{Element, Shape};
+use crate::arena::{Arena, BlockId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::Inner;
+use crate::sync::Arc;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A single value in memory.
+pub type Scalar<'a, T> = Array<'a, T, 0>;
+/// A 1-D array.
+pub type Vector<'a, T> = Array<'a, T, 1>;
+/// A 2-D array, rows slowest.
+pub type Matrix<'a, T> = Array<'a, T, 2>;
+/// A 3-D array.
+pub type Block<'a, T> = Array<'a, T, 3>;
+/// A 4-D array: NCHW, with W fastest.
+pub type Tensor<'a, T> = Array<'a, T, 4>;
+
+/// An array of rank `R` that borrows its arena, or a part of another array that borrows that array.
+///
+/// It is neither `Clone` nor `Drop`: one name per memory, and nothing happens when it goes. Tasks take `&` for
+/// inputs and `&mut` for outputs when they are [submitted](super::submit); they hold no borrow while they run.
+/// The program looks at the content through [`Array::read`] and [`Array::write`], which wait for exactly the
+/// tasks that matter.
+pub struct Array<'a, T, const R: usize> {
+    pub(crate) runtime: Arc<Inner>,
+    pub(crate) raw: Raw<T, R>,
+    pub(crate) place: Place,
+    /// The block that an [`Owned`] array frees. It travels with the memory it stands for, so that exchanging the
+    /// arrays inside of two owners, or of an owner and a longer-lived array, frees nothing that is in use.
+    pub(crate) block: Option<BlockId>,
+    pub(crate) borrow: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Element, const R: usize> Array<'a, T, R> {
+    pub(crate) fn new(runtime: Arc<Inner>, raw: Raw<T, R>, place: Place) -> Self {
+        Array { runtime, raw, place, block: None, borrow: PhantomData }
+    }
+
+    /// The extents, slowest dimension first.
+    pub fn shape(&self) -> [usize; R] {
+        self.raw.shape
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the elements lie in one piece. Parts along the first dimension of an array do, column tiles do not.
+    pub fn is_contiguous(&self) -> bool {
+        self.raw.is_contiguous()
+    }
+
+    /// Waits for the tasks that write to this array and gives access to its elements. Tasks that only read it may
+    /// run meanwhile; tasks that would write to it cannot even be submitted while the guard lives.
+    pub fn read(&self) -> Result<ReadGuard<'_, T, R>> {
+        self.runtime.tasks.wait(self.place.base, &self.place.region, false)?;
+        Ok(ReadGuard::new(self.raw))
+    }
+
+    /// Waits for the tasks that read or write this array and gives access to its elements for writing.
+    pub fn write(&mut self) -> Result<WriteGuard<'_, T, R>> {
+        self.runtime.tasks.wait(self.place.base, &self.place.region, true)?;
+        Ok(WriteGuard::new(self.raw))
+    }
+
+    /// Cuts the array into `n` parts along a dimension, as even as possible, for writing. While a part lives the
+    /// array itself cannot be used.
+    pub fn split_mut(&mut self, axis: usize, n: usize) -> Result<SplitMut<'_, T, R>> {
+        Ok(SplitMut::new(Cut::by_count(self, axis, n)?))
+    }
+
+    /// Cuts the array into parts of `size` indices along a dimension (the last may be smaller), for writing.
+    pub fn tiles_mut(&mut self, axis: usize, size: usize) -> Result<SplitMut<'_, T, R>> {
+        Ok(SplitMut::new(Cut::by_size(self, axis, size)?))
+    }
+
+    /// Cuts the array into `n` parts along a dimension, for reading. The array stays readable.
+    pub fn split(&self, axis: usize, n: usize) -> Result<Split<'_, T, R>> {
+        Ok(Split::new(Cut::by_count(self, axis, n)?))
+    }
+
+    /// Cuts the array into parts of `size` indices along a dimension (the last may be smaller), for reading.
+    pub fn tiles(&self, axis: usize, size: usize) -> Result<Split<'_, T, R>> {
+        Ok(Split::new(Cut::by_size(self, axis, size)?))
+    }
+
+    /// The same memory in another shape. Nothing is copied and nothing waits; the old name is gone.
+    ///
+    /// Fails if the number of elements differs or if the array is not in one piece (then [`Array::to_array`]
+    /// makes a copy that is).
+    #[track_caller]
+    pub fn into_reshaped<const S: usize>(self, shape: [usize; S]) -> Result<Array<'a, T, S>> {
+        self.check_reshape(&shape)?;
+        Ok(self.reshaped(shape))
+    }
+
+    /// The same memory as a vector, under the conditions of [`Array::into_reshaped`].
+    #[track_caller]
+    pub fn into_flat(self) -> Result<Array<'a, T, 1>> {
+        let len = self.len();
+        self.into_reshaped([len])
+    }
+
+    #[track_caller]
+    pub(crate) fn check_reshape(&self, shape: &[usize]) -> Result<()> {
+        let old = Shape::new(&self.raw.shape);
+        let len = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+        let message = if len != Some(self.len()) {
+            let new = Shape::new(shape);
+            format!(
+                "an array of shape {old} has {} elements and cannot become one of shape {new}",
+                self.len()
+            )
+        } else if !self.is_contiguous() {
+            format!(
+                "a part of shape {old} that is not in one piece cannot be reshaped: make a copy with `to_array`"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Shape, message).at(std::panic::Location::caller()))
+    }
+
+    /// A reshape that has been checked.
+    pub(crate) fn reshaped<const S: usize>(self, shape: [usize; S]) -> Array<'a, T, S> {
+        let Array { runtime, raw, place, block, borrow } = self;
+        let place = if S == R && raw.shape[..] == shape[..] { place } else { place.reshaped() };
+        Array { runtime, raw: Raw::row_major(raw.pointer, shape), place, block, borrow }
+    }
+
+    /// A copy of the elements, last dimension fastest.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        Ok(self.read()?.to_vec())
+    }
+
+    /// A copy in an arena.
+    pub fn to_array<'b>(&self, arena: &'b Arena) -> Result<Array<'b, T, R>> {
+        let mut copy = arena.array(self.shape())?;
+        copy.write()?.copy_rows(&self.read()?);
+        Ok(copy)
+    }
+
+    /// A copy with memory of its own.
+    pub fn to_owned(&self) -> Result<Owned<T, R>> {
+        let mut copy = Owned::zeros(&self.runtime, self.shape())?;
+        copy.write()?.copy_rows(&self.read()?);
+        Ok(copy)
+    }
+}
+
+impl<T: Element, const R: usize> fmt::Debug for Array<'_, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The content may not be there yet, and printing must not wait.
+        write!(f, "Array {}{}", T::DTYPE, Shape::new(&self.raw.shape))
+    }
+}

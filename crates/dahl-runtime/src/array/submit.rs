@@ -1,0 +1,208 @@
+//! Submitting a codelet on arrays.
+
+#![expect(unsafe_code, reason = "vouches for the memory of arrays towards the executor")]
+
+use super::dense::Array;
+use super::owned::Owned;
+use super::split::Part;
+use super::{Dtype, Element, Shape};
+use crate::codelet::relation::Mode;
+use crate::codelet::{Codelet, Implementation, Needs};
+use crate::engine::submit::{Address, Argument, Work};
+use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::Inner;
+use crate::sync::Arc;
+use std::panic::Location;
+
+/// Arguments of one task, at most.
+const MAX_ARGS: usize = 16;
+
+mod sealed {
+    use super::*;
+
+    /// What the runtime needs to know about an argument. Only this crate's arrays can tell.
+    pub struct Given<'g> {
+        pub(super) runtime: &'g Arc<Inner>,
+        pub(super) argument: Argument,
+    }
+
+    pub trait Sealed {
+        fn given(&self) -> Given<'_>;
+    }
+
+    impl<T: Element, const R: usize> Sealed for Array<'_, T, R> {
+        fn given(&self) -> Given<'_> {
+            let argument = Argument {
+                pointer: Address(self.raw.pointer.cast()),
+                dtype: T::DTYPE,
+                shape: Shape::new(&self.raw.shape),
+                tile: self.raw.tile(),
+                base: self.place.base,
+                region: self.place.region,
+                reads: true,
+                writes: false,
+            };
+            Given { runtime: &self.runtime, argument }
+        }
+    }
+
+    impl<T: Element, const R: usize> Sealed for Owned<T, R> {
+        fn given(&self) -> Given<'_> {
+            (**self).given()
+        }
+    }
+
+    impl<T: Element, const R: usize> Sealed for Part<'_, T, R> {
+        fn given(&self) -> Given<'_> {
+            (**self).given()
+        }
+    }
+}
+
+/// An array of any type and rank, as an input of a task.
+pub trait AnyArray: sealed::Sealed {}
+/// An array of any type and rank, as an output of a task.
+pub trait AnyArrayMut: AnyArray {}
+
+impl<T: Element, const R: usize> AnyArray for Array<'_, T, R> {}
+impl<T: Element, const R: usize> AnyArrayMut for Array<'_, T, R> {}
+impl<T: Element, const R: usize> AnyArray for Owned<T, R> {}
+impl<T: Element, const R: usize> AnyArrayMut for Owned<T, R> {}
+impl<T: Element, const R: usize> AnyArray for Part<'_, T, R> {}
+
+/// The parameters of a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Params<'p> {
+    /// Integer parameters, in the order in which the relation line mentions them.
+    pub ints: &'p [i64],
+    /// Floating-point parameters, as the codelet defines them.
+    pub scalars: &'p [f64],
+    /// Whether accumulating outputs (`+=`) add to what is there; otherwise they start afresh.
+    pub accumulate: bool,
+}
+
+/// Submits a task: `codelet` on these arrays, by the implementation of this name. Returns at once.
+///
+/// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that it
+/// reads as well), both in the order of the line. Shapes are checked here; an error of the kernel is reported by
+/// whoever [reads](Array::read) what depends on it.
+///
+/// ```
+/// use dahl_runtime::array::{Dtype, Params, submit};
+/// use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
+/// use dahl_runtime::{Result, Runtime, machine::Machine};
+///
+/// static AXPY: Codelet = Codelet::new("axpy", "x[i] y[i] -> y[i]", 2.0, &[Implementation {
+///     name: "reference",
+///     version: 1,
+///     dtype: Dtype::F32,
+///     needs: Needs::Nothing,
+///     kernel: axpy,
+/// }]);
+///
+/// fn axpy(call: &Call<'_>) -> Result<()> {
+///     let (x, mut y) = (call.input::<f32>(0), call.output::<f32>(0));
+///     for i in y.region().range(0) {
+///         let sum = call.scalar(0) as f32 * x.at([i]) + y.at([i]);
+///         y.set([i], sum);
+///     }
+///     Ok(())
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let runtime = Runtime::new(&Machine::with_workers(2))?;
+/// let arena = runtime.arena("work");
+/// let x = arena.array_from([4], &[1.0f32, 2.0, 3.0, 4.0])?;
+/// let mut y = arena.filled([4], 10.0f32)?;
+/// let twice = Params { scalars: &[2.0], ..Params::default() };
+/// submit(&AXPY, "reference", &[&x], &mut [&mut y], twice)?;
+/// submit(&AXPY, "reference", &[&x], &mut [&mut y], twice)?;
+/// assert_eq!(format!("{:.1}", y.read()?), "[14.0 18.0 22.0 26.0]");
+/// # Ok(())
+/// # }
+/// ```
+#[track_caller]
+pub fn submit(
+    codelet: &'static Codelet,
+    implementation: &str,
+    inputs: &[&dyn AnyArray],
+    outputs: &mut [&mut dyn AnyArrayMut],
+    params: Params<'_>,
+) -> Result<()> {
+    let location = Location::caller();
+    let fail = |kind, message: String| Err(Error::new(kind, message).in_task(codelet.name).at(location));
+    let relation = codelet.relation();
+    let (n_inputs, n_args) = (relation.n_inputs(), relation.args().len());
+    if inputs.len() != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
+        let (given, written) = (inputs.len(), outputs.len());
+        let message = format!(
+            "`{}` takes {n_inputs} inputs and {} outputs (at most {MAX_ARGS} together), not {given} and {written}",
+            codelet.line,
+            n_args - n_inputs
+        );
+        return fail(ErrorKind::Shape, message);
+    }
+    let Some(first) = outputs.first() else {
+        return fail(ErrorKind::Usage, "a task needs an output".to_string());
+    };
+    let sealed::Given { runtime, argument } = first.given();
+    let mut args = [argument; MAX_ARGS];
+    for (i, arg) in relation.args().iter().enumerate() {
+        let array: &dyn sealed::Sealed = match i < n_inputs {
+            true => inputs[i],
+            false => &*outputs[i - n_inputs],
+        };
+        let given = array.given();
+        if !Arc::ptr_eq(given.runtime, runtime) {
+            return fail(ErrorKind::Usage, format!("argument `{}` belongs to another runtime", arg.name));
+        }
+        let keeps = params.accumulate && arg.accumulate.is_some();
+        args[i] =
+            Argument { reads: arg.mode != Mode::Write || keeps, writes: i >= n_inputs, ..given.argument };
+    }
+    let args = &args[..n_args];
+    let chosen = match choose(codelet, implementation, args, n_inputs) {
+        Ok(chosen) => chosen,
+        Err(message) => return fail(ErrorKind::Usage, message),
+    };
+    let work = Work {
+        codelet,
+        implementation: chosen.name,
+        kernel: chosen.kernel,
+        n_inputs,
+        accumulate: params.accumulate,
+        location,
+    };
+    // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
+    // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
+    // exclusively, so they are neither inputs nor one another.
+    let submitted = unsafe { runtime.tasks.submit(work, args, params.ints, params.scalars) };
+    submitted.map_err(|error| error.in_task(codelet.name).at(location))
+}
+
+/// The implementation of this name for the floating-point type of the arguments, if it can take them.
+fn choose(
+    codelet: &'static Codelet,
+    name: &str,
+    args: &[Argument],
+    n_inputs: usize,
+) -> std::result::Result<&'static Implementation, String> {
+    let (inputs, outputs) = args.split_at(n_inputs);
+    let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
+    let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
+    let Some(chosen) = codelet.implementation(name, dtype) else {
+        let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
+        let known = known.collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no implementation `{name}` for {dtype}; there are: {known}"));
+    };
+    if let Needs::Layouts(layouts) = chosen.needs {
+        let fits =
+            |(arg, layout): (&Argument, _)| arg.tile == arg.shape && layout == &super::Layout::RowMajor;
+        if !args.iter().zip(layouts).all(fits) {
+            return Err(format!(
+                "implementation `{name}` needs row-major arrays in one piece; take the reference"
+            ));
+        }
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,107 @@
+//! The runtime that a program holds: worker threads, submitted tasks and the memory of arrays.
+//!
+//! Everything that refers to a runtime (arenas, arrays) shares it, so memory and threads live as long as anything
+//! can reach them. The last one to go waits for the tasks, stops the workers and frees the memory, in this order.
+
+use crate::arena::{Arena, Slabs};
+use crate::array::{Element, Owned};
+use crate::engine::pool::current_worker;
+use crate::engine::submit::Tasks;
+use crate::engine::{Pool, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::machine::{HOST, Machine};
+use crate::sync::{Arc, thread};
+
+/// Worker threads and the tasks and arrays that they work on.
+///
+/// ```
+/// # use dahl_runtime::{Runtime, machine::Machine};
+/// # fn main() -> dahl_runtime::Result<()> {
+/// let runtime = Runtime::new(&Machine::with_workers(2))?;
+/// let arena = runtime.arena("work");
+/// let x = arena.array_from([2, 2], &[1.0f32, 2.0, 3.0, 4.5])?;
+/// assert_eq!(x.read()?.to_string(), "[[  1   2]\n [  3 4.5]]");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+/// What a runtime, its arenas and its arrays share.
+pub(crate) struct Inner {
+    pub tasks: Arc<Tasks>,
+    pub slabs: Arc<Slabs>,
+    /// Taken when the runtime goes.
+    pool: Option<Pool>,
+}
+
+impl Runtime {
+    /// Starts one worker per unit of the machine.
+    ///
+    /// Fails if no unit computes in the host's memory: submitted tasks run only there.
+    pub fn new(machine: &Machine) -> Result<Self> {
+        if machine.units.iter().all(|unit| unit.memory != HOST) {
+            let message = "no unit of the machine computes in the host's memory: add a CPU unit";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let pool = Pool::new(&machine.units);
+        let tasks = Arc::new(Tasks::new(&pool));
+        pool.attach(Arc::clone(&tasks) as Arc<dyn Source>);
+        Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })
+    }
+
+    /// An arena; the name appears in messages.
+    pub fn arena(&self, name: &str) -> Arena {
+        Arena::new(Arc::clone(&self.inner), name)
+    }
+
+    /// A zeroed array with memory of its own.
+    pub fn owned<T: Element, const R: usize>(&self, shape: [usize; R]) -> Result<Owned<T, R>> {
+        Owned::zeros(&self.inner, shape)
+    }
+
+    /// An array with memory of its own and a copy of these values, last dimension fastest.
+    pub fn owned_from<T: Element, const R: usize>(
+        &self,
+        shape: [usize; R],
+        values: &[T],
+    ) -> Result<Owned<T, R>> {
+        let mut array = self.owned(shape)?;
+        array.write()?.copy_from(values)?;
+        Ok(array)
+    }
+
+    /// Waits until every task submitted so far has finished or failed.
+    pub fn wait(&self) -> Result<()> {
+        self.inner.tasks.wait_submitted()
+    }
+
+    /// Bytes of array memory that are not freed.
+    pub fn n_bytes(&self) -> usize {
+        self.inner.slabs.sweep(&self.inner.tasks);
+        self.inner.slabs.n_bytes()
+    }
+
+    /// The workers, to attach other sources of work.
+    pub fn pool(&self) -> &Pool {
+        self.inner.pool.as_ref().expect("the pool is taken only when the runtime goes")
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let (tasks, slabs, pool) = (Arc::clone(&self.tasks), Arc::clone(&self.slabs), self.pool.take());
+        let end = move || {
+            tasks.wait_all();
+            drop(pool);
+            drop(slabs);
+        };
+        // A worker that drops the last array must not wait for itself.
+        if current_worker().is_some() {
+            thread::spawn(end);
+        } else {
+            end();
+        }
+    }
+}
