@@ -8,7 +8,7 @@ use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{BufferKind, Graph, Lowered, Role, Var, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, MemoryPlan, Placement, place, plan_memory};
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -101,13 +101,12 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_un
     let mut step = record(sizes);
     let cut = Cut::heuristic(&step.graph, options).unwrap();
     let lowered = lower(&step.graph, &cut).unwrap();
-    let placement = (!eager).then(|| place(&lowered, workers));
-    let memory = plan_memory(&lowered, placement.as_ref());
-    check_memory(&lowered, placement.as_ref(), &memory);
+    let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, workers) };
+    check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
     let pool = Arc::new(Pool::new(&machine.units));
-    let mut session = Session::new(&pool, &machine, &lowered, placement.as_ref(), &memory, 0).unwrap();
+    let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let rate = step.graph.arrays().iter().position(|array| array.name == "rate").unwrap();
     let rate = step.graph.var(rate);
     let mut values = Vec::new();
@@ -121,13 +120,14 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_un
 }
 
 /// No two buffers share memory unless every task of the one comes before every task of the other.
-fn check_memory(lowered: &Lowered, placement: Option<&Placement>, memory: &MemoryPlan) {
+fn check_memory(lowered: &Lowered, plan: &Plan) {
+    let memory = plan.memory();
     let n = lowered.tasks.len();
     let mut before = vec![vec![false; n]; n];
     for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
         before[edge.from as usize][edge.to as usize] = true;
     }
-    for order in placement.iter().flat_map(|placement| &placement.order) {
+    for order in plan.placement().iter().flat_map(|placement| &placement.order) {
         order.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
     }
     for k in 0..n {

@@ -107,8 +107,9 @@ impl Store {
         unsafe { slice::from_raw_parts_mut(entry.bytes.pointer().cast::<T>(), entry.shape.len()) }
     }
 
-    /// Address and size of an array.
-    pub(crate) fn raw(&self, id: StateId) -> Option<(*mut u8, usize)> {
+    /// Address and size in bytes of an array, for engines. What is done through the address must respect that the
+    /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run.
+    pub fn raw(&mut self, id: StateId) -> Option<(*mut u8, usize)> {
         let entry = self.entries.get(id.0)?;
         Some((entry.bytes.pointer(), entry.shape.len() * entry.dtype.bytes()))
     }

@@ -12,6 +12,7 @@ pub mod queue;
 mod memory;
 mod local;
 mod coherence;
+mod runner;
 mod program;
 mod replay;
 mod eager;

@@ -1,41 +1,26 @@
-//! A lowered graph made ready to run: memory, addresses, and the execution of a single task.
+//! A lowered graph made ready to run: its memory, and the addresses of what a task touches.
 //!
 //! Both ways of running a graph, replay and eager, end in [`Program::execute`].
 
 #![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
 
-use super::coherence::{Block, Coherence};
+use super::coherence::Coherence;
 use super::local::PerWorker;
 use super::memory::{Bytes, Store};
+use super::runner::Runner;
 use crate::array::Element;
-use crate::codelet::{Call, CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{BufferKind, Lowered, Place};
-use crate::machine::{HOST, Machine, MemoryId};
-use crate::plan::MemoryPlan;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use crate::sync::{Mutex, lock};
-use crate::trace::{Event, Recorder, ticks};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::graph::{Block, BufferKind, Lowered, Place};
+use crate::machine::{HOST, MemoryId, Unit};
+use crate::plan::{ALIGN, MemoryPlan};
+use crate::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
 
-/// What is needed to execute one task, close together.
-struct Exec {
-    kernel: Kernel,
-    spec: CallSpec,
-    places: Vec<Place>,
-    name: String,
-}
+/// Room for the addresses of one call.
+struct Addresses(Vec<*mut u8>);
 
-/// What a worker has for itself.
-struct Local {
-    pointers: Vec<*mut u8>,
-    recorder: Recorder,
-}
-
-// SAFETY: the pointers are scratch space that is filled and used within one call of `execute`.
-unsafe impl Send for Local {}
+// SAFETY: the addresses are scratch space that is filled and used within one call of `execute`.
+unsafe impl Send for Addresses {}
 
 /// One memory: an arena for what a run needs, and the address of each buffer.
 struct Memory {
@@ -46,7 +31,9 @@ struct Memory {
 
 /// A lowered graph with its memory.
 pub(super) struct Program {
-    execs: Vec<Exec>,
+    pub runner: Runner,
+    /// Where the arguments of each task lie.
+    places: Vec<Vec<Place>>,
     kinds: Vec<BufferKind>,
     /// Bytes of each buffer's version.
     sizes: Vec<usize>,
@@ -56,33 +43,22 @@ pub(super) struct Program {
     memories: Vec<Memory>,
     memory_of: Vec<MemoryId>,
     coherence: Option<Coherence>,
-    locals: PerWorker<Local>,
-    failed: AtomicBool,
-    failure: Mutex<Option<Error>>,
+    scratch: PerWorker<Addresses>,
 }
 
 impl Program {
-    /// Allocates what the plan asks for in every memory.
-    pub fn new(
-        lowered: &Lowered,
-        plan: &MemoryPlan,
-        machine: &Machine,
-        trace_capacity: usize,
-    ) -> Result<Self> {
-        let align = |bytes: usize| bytes.next_multiple_of(64);
-        let stride = |i: usize| match lowered.buffers[i].kind {
-            BufferKind::Ring => align(lowered.buffers[i].bytes),
-            _ => 0,
-        };
+    /// Allocates what the plan asks for in every memory of the units.
+    pub fn new(lowered: &Lowered, plan: &MemoryPlan, units: &[Unit], trace_capacity: usize) -> Result<Self> {
+        let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
         let mut memories = Vec::new();
-        for memory in 0..machine.n_memories {
+        for memory in 0..n_memories {
             // Other memories than the host's also need room for copies of the state.
             let mut end = plan.bytes;
             let mut offsets = plan.offsets.clone();
             for (offset, buffer) in offsets.iter_mut().zip(&lowered.buffers) {
                 if offset.is_none() && memory != HOST {
                     *offset = Some(end);
-                    end += align(buffer.bytes);
+                    end += buffer.bytes.next_multiple_of(ALIGN);
                 }
             }
             let arena = Bytes::zeroed(end)?;
@@ -92,32 +68,22 @@ impl Program {
             };
             memories.push(Memory { addresses: offsets.iter().map(address).collect(), _arena: arena });
         }
-        let execs: Vec<Exec> = lowered
-            .tasks
-            .iter()
-            .map(|task| Exec {
-                kernel: task.kernel,
-                spec: task.spec.clone(),
-                places: task.places.clone(),
-                name: format!("{task:?}"),
-            })
-            .collect();
-        let max_args = execs.iter().map(|exec| exec.places.len()).max().unwrap_or(0);
+        let stride = |buffer: usize| match lowered.buffers[buffer].kind {
+            BufferKind::Ring => lowered.buffers[buffer].bytes.next_multiple_of(ALIGN),
+            _ => 0,
+        };
+        let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
         Ok(Program {
+            runner: Runner::new(lowered, units.len(), trace_capacity),
+            places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
             kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),
             sizes: lowered.buffers.iter().map(|buffer| buffer.bytes).collect(),
             strides: (0..lowered.buffers.len()).map(stride).collect(),
             depth: lowered.depth as u64,
             memories,
-            memory_of: machine.units.iter().map(|unit| unit.memory).collect(),
-            coherence: (machine.n_memories > 1).then(|| Coherence::new(lowered)),
-            locals: PerWorker::new(machine.units.len(), |_| Local {
-                pointers: Vec::with_capacity(max_args),
-                recorder: Recorder::new(trace_capacity),
-            }),
-            failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            execs,
+            memory_of: units.iter().map(|unit| unit.memory).collect(),
+            coherence: (n_memories > 1).then(|| Coherence::new(lowered)),
+            scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
         })
     }
 
@@ -151,55 +117,24 @@ impl Program {
     /// task depends on (data and memory edges) has happened before.
     #[inline]
     pub unsafe fn execute(&self, worker: usize, task: usize, step: u64) {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.runner.has_failed() {
             return;
         }
-        let exec = &self.execs[task];
         let memory = self.memory_of[worker];
         if let Some(coherence) = &self.coherence {
             coherence.prepare(task, step, memory, |block, from, step| self.copy(block, from, memory, step));
         }
-        // SAFETY: we are on the thread of `worker`, and neither kernels nor the recorder come back here.
+        // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are valid for
+        // their tiles: lowering made the buffers large enough and the memory plan gave them room. Accesses are
+        // exclusive where they write: our caller has waited for all edges.
         unsafe {
-            self.locals.with(worker, |local| {
-                local.pointers.clear();
-                for place in &exec.places {
-                    local.pointers.push(self.address(memory, place.buffer, step).wrapping_add(place.offset));
-                }
-                // The addresses are valid for their tiles: lowering made the buffers large enough, the memory plan
-                // gave them room. Accesses are exclusive where they write: our caller has waited for all edges.
-                let call = Call::new(&exec.spec, &local.pointers);
-                let traced = local.recorder.is_on();
-                let start = if traced { ticks() } else { 0 };
-                let outcome = catch_unwind(AssertUnwindSafe(|| (exec.kernel)(&call)));
-                if traced {
-                    let (task, step) = (task as u32, step as u32);
-                    local.recorder.push(Event { task, step, start, end: ticks() });
-                }
-                if !matches!(outcome, Ok(Ok(()))) {
-                    self.fail(exec, worker, step, outcome);
-                }
+            self.scratch.with(worker, |Addresses(addresses)| {
+                addresses.clear();
+                let of = |place: &Place| self.address(memory, place.buffer, step).wrapping_add(place.offset);
+                addresses.extend(self.places[task].iter().map(of));
+                self.runner.call(worker, task, step, addresses);
             });
         }
-    }
-
-    #[cold]
-    fn fail(&self, exec: &Exec, worker: usize, step: u64, outcome: std::thread::Result<Result<()>>) {
-        let error = match outcome {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(panic) => {
-                Error::new(ErrorKind::Task, format!("a kernel panicked: {}", panic_message(&*panic)))
-            }
-        };
-        let error = error.in_task(format!("{} of step {}", exec.name, step + 1)).on_worker(worker);
-        lock(&self.failure).get_or_insert(error);
-        self.failed.store(true, Ordering::Release);
-    }
-
-    /// The first failure, if there was one. It stays: what the run has left behind is not consistent.
-    pub fn failure(&self) -> Option<Error> {
-        if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
     }
 
     fn copy(&self, block: &Block, from: MemoryId, to: MemoryId, step: u64) {
@@ -224,7 +159,9 @@ impl Program {
     /// The version of a port that a step will read, for the program to fill.
     ///
     /// # Safety
-    /// No task may be using this version: step `step - depth` has finished and `step` has not been released.
+    /// No task may be using this version: step `step - depth` has finished and `step` has not been released. No
+    /// other reference to it may be alive.
+    #[expect(clippy::mut_from_ref, reason = "exclusive access is the caller's promise")]
     pub unsafe fn port<T: Element>(&self, buffer: usize, step: u64) -> &mut [T] {
         if let Some(coherence) = &self.coherence {
             coherence.own_buffer(buffer, step);
@@ -247,21 +184,4 @@ impl Program {
         // SAFETY: as in `port`, and nobody writes while the caller's promise holds.
         unsafe { slice::from_raw_parts(pointer, self.sizes[buffer] / size_of::<T>()) }
     }
-
-    /// The events of all workers since the last call.
-    ///
-    /// # Safety
-    /// No run may be under way.
-    pub unsafe fn take_events(&self) -> Vec<Vec<Event>> {
-        // SAFETY: no run is under way, so no worker touches its local data.
-        (0..self.locals.len())
-            .map(|w| unsafe { self.locals.with(w, |local| local.recorder.take()) })
-            .collect()
-    }
-}
-
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

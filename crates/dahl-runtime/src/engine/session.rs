@@ -10,8 +10,7 @@ use super::replay::Replay;
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Var};
-use crate::machine::Machine;
-use crate::plan::{MemoryPlan, Placement};
+use crate::plan::Plan;
 use crate::sync::Arc;
 use crate::trace::{Clock, Trace};
 
@@ -35,30 +34,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// Prepares a graph for the pool's workers: replay of a placement, or eager execution without one.
-    /// `trace_capacity` is the number of events kept per worker.
-    pub fn new(
-        pool: &Arc<Pool>,
-        machine: &Machine,
-        lowered: &Lowered,
-        placement: Option<&Placement>,
-        memory: &MemoryPlan,
-        trace_capacity: usize,
-    ) -> Result<Self> {
-        if pool.n_workers() != machine.units.len()
-            || placement.is_some_and(|p| p.order.len() != pool.n_workers())
-        {
-            let message = format!(
-                "the pool has {} workers, the machine {} units and the placement {:?} workers: they must agree",
-                pool.n_workers(),
-                machine.units.len(),
-                placement.map(|placement| placement.order.len())
-            );
+    /// Prepares a graph for the pool's workers, keeping the newest `trace_capacity` events of each.
+    pub fn new(pool: &Arc<Pool>, lowered: &Lowered, plan: &Plan, trace_capacity: usize) -> Result<Self> {
+        if let Some(placement) = plan.placement().filter(|p| p.order.len() != pool.n_workers()) {
+            let (planned, there) = (placement.order.len(), pool.n_workers());
+            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
             return Err(Error::new(ErrorKind::Plan, message));
         }
-        let program = Arc::new(Program::new(lowered, memory, machine, trace_capacity)?);
+        let memory = plan.memory();
+        let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity)?);
         let edges = [&lowered.edges[..], &memory.edges[..]].concat();
-        let (executor, source): (Executor, Arc<dyn Source>) = match placement {
+        let (executor, source): (Executor, Arc<dyn Source>) = match plan.placement() {
             Some(placement) => {
                 let replay = Arc::new(Replay::new(Arc::clone(&program), placement, &edges, pool.bell()));
                 (Executor::Replay(Arc::clone(&replay)), replay)
@@ -83,7 +69,7 @@ impl Session {
         mut feed: impl FnMut(u64, &mut Ports<'_>),
         mut collect: impl FnMut(u64, &Outputs<'_>),
     ) -> Result<()> {
-        if let Some(error) = self.program.failure() {
+        if let Some(error) = self.program.runner.failure() {
             return Err(error);
         }
         self.program.bind(store)?;
@@ -104,7 +90,7 @@ impl Session {
             let session = &*running.session;
             let enough = if fed == end { end } else { collected + (session.depth / 2).max(1) };
             session.wait(enough);
-            if let Some(error) = session.program.failure() {
+            if let Some(error) = session.program.runner.failure() {
                 return Err(error);
             }
             let finished = session.finished().min(fed);
@@ -119,7 +105,7 @@ impl Session {
     /// The events since the last call.
     pub fn take_trace(&mut self) -> Trace {
         // SAFETY: `&mut self` means that no run is under way, and `run` waits for all workers before it returns.
-        let workers = unsafe { self.program.take_events() };
+        let workers = unsafe { self.program.runner.take_events() };
         Trace { workers, ticks_per_second: self.clock.ticks_per_second() }
     }
 
@@ -139,8 +125,10 @@ impl Session {
 
     fn ring<T: Element>(&self, var: &Var) -> usize {
         assert_eq!(var.dtype(), T::DTYPE, "the array has another element type");
-        let Some(buffer) = self.rings[var.array] else { panic!("the array is neither a port nor an output") };
-        buffer
+        let Some(Some(buffer)) = self.rings.get(var.array) else {
+            panic!("neither a port nor an output: {var:?}")
+        };
+        *buffer
     }
 }
 

@@ -202,7 +202,7 @@ impl<'a> Lowering<'a> {
                 specs.push(ready.spec);
                 places.push(ready.place);
                 if !ready.access.range.is_empty() {
-                    accesses.push(ready.access);
+                    accesses.push(Access { arg, ..ready.access });
                 }
             }
             let spec = CallSpec {
@@ -264,7 +264,7 @@ impl<'a> Lowering<'a> {
         Ready {
             place: Place { buffer: tile.buffer, offset },
             spec,
-            access: Access { buffer: tile.buffer, range, reads: true, writes: false },
+            access: Access { arg: 0, buffer: tile.buffer, range, reads: true, writes: false },
         }
     }
 
@@ -317,14 +317,15 @@ impl<'a> Lowering<'a> {
                     accesses: Vec::new(),
                     flops: 0.0,
                 };
-                for piece in pieces {
+                for (arg, piece) in pieces.into_iter().enumerate() {
                     task.spec.args.push(piece.spec);
                     task.places.push(piece.place);
-                    task.accesses.push(piece.access);
+                    task.accesses.push(Access { arg, ..piece.access });
                 }
                 task.spec.args.push(spec.clone());
                 task.places.push(place);
                 task.accesses.push(Access {
+                    arg: tiles.len(),
                     buffer: place.buffer,
                     range: 0..bytes,
                     reads: false,
@@ -338,7 +339,7 @@ impl<'a> Lowering<'a> {
         Ready {
             place,
             spec,
-            access: Access { buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
+            access: Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
         }
     }
 
@@ -410,10 +411,15 @@ impl<'a> Lowering<'a> {
                 let (parts, sum) = (Shape::new(&[groups, stride / size]), Shape::new(&[total]));
                 let bytes =
                     |group: usize| group * stride + part.start * size..group * stride + part.end * size;
-                let read =
-                    |group: usize| Access { buffer: source, range: bytes(group), reads: true, writes: false };
+                let read = |group: usize| Access {
+                    arg: 0,
+                    buffer: source,
+                    range: bytes(group),
+                    reads: true,
+                    writes: false,
+                };
                 let mut accesses: Vec<Access> = (0..groups).map(read).collect();
-                accesses.push(Access { buffer: target, range: bytes(0), reads: false, writes: true });
+                accesses.push(Access { arg: 1, buffer: target, range: bytes(0), reads: false, writes: true });
                 self.out.tasks.push(Task {
                     codelet: builtin::REDUCE,
                     implementation: "reference",

@@ -3,8 +3,9 @@
 //! Each access of a task is a byte range of a buffer. Ranges that are written are exact; ranges that are read
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
-use super::StateId;
+use super::{StateId, Var};
 use crate::codelet::{CallSpec, Kernel};
+use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
 
@@ -36,13 +37,15 @@ pub struct Buffer {
 /// A byte range of a buffer that a task touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
+    /// The argument through which it is touched.
+    pub arg: usize,
     /// The buffer.
     pub buffer: usize,
     /// The bytes.
     pub range: Range<usize>,
     /// Whether what is there is read.
     pub reads: bool,
-    /// Whether it is written, completely.
+    /// Whether it is written: every element of it, but not the padding of lanes, which nobody reads.
     pub writes: bool,
 }
 
@@ -114,6 +117,11 @@ pub struct Edge {
 }
 
 /// A graph over tile buffers, in an order in which one worker could execute it.
+///
+/// Data edges, within a step and to the next, follow from the accesses in this order; an engine that finds
+/// dependencies by itself (StarPU) submits tasks in an order that agrees with all workers' and with this one
+/// ([`Placement::sequence`](crate::plan::Placement)) and may ignore the edges. The reuse of ring versions is in
+/// neither: a step may start when the step [`Lowered::depth`] before it has finished and its outputs were collected.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
     /// The buffers.
@@ -123,7 +131,17 @@ pub struct Lowered {
     /// The data edges, sorted.
     pub edges: Vec<Edge>,
     /// For each array of the recorded graph that is a port or an output, its buffer.
-    pub rings: Vec<Option<usize>>,
+    pub(crate) rings: Vec<Option<usize>>,
     /// Versions of ring buffers.
     pub depth: usize,
+}
+
+impl Lowered {
+    /// The ring buffer of a port or an output.
+    pub fn ring(&self, var: &Var) -> Result<usize> {
+        let found = self.rings.get(var.array).copied().flatten();
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "the array is neither a port nor an output of this graph")
+        })
+    }
 }

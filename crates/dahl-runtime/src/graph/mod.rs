@@ -10,11 +10,13 @@
 //! graphs: parameters, optimiser state, data sets. Everything else is temporary.
 
 pub mod deps;
+mod blocks;
 mod edges;
 mod lower;
 mod lowered;
 mod tiles;
 
+pub use blocks::{Block, Blocks, Use};
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Lowered, Place, Task, TaskId};
 

@@ -27,7 +27,7 @@ pub struct MemoryPlan {
 }
 
 /// Plans the memory of a graph: with a placement for replay, without for a run whose order is open.
-pub fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> MemoryPlan {
+pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> MemoryPlan {
     let before = Before::new(lowered, placement);
     let users = users(lowered);
     let mut plan = MemoryPlan { offsets: vec![None; lowered.buffers.len()], ..MemoryPlan::default() };

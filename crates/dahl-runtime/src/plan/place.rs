@@ -13,7 +13,9 @@ use std::collections::BinaryHeap;
 pub struct Placement {
     /// The tasks of each worker, in the order in which it executes them.
     pub order: Vec<Vec<TaskId>>,
-    /// All tasks in an order that agrees with every worker's and with all edges within a step.
+    /// All tasks in an order that agrees with every worker's and with all edges within a step. An engine that is
+    /// given tasks one by one must be given them in this order: a worker may have to execute a task before one
+    /// that was recorded earlier, so in the order of recording a limited queue can fill up with tasks that wait.
     pub sequence: Vec<TaskId>,
 }
 
@@ -31,7 +33,7 @@ impl Placement {
 }
 
 /// Places the tasks of a graph on `n_workers` workers.
-pub fn place(lowered: &Lowered, n_workers: usize) -> Placement {
+pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
     let n_tasks = lowered.tasks.len();
     let mut missing = vec![0_u32; n_tasks];
     let mut successors = vec![Vec::new(); n_tasks];

@@ -37,18 +37,12 @@ impl Recorder {
         Recorder { events: Vec::with_capacity(capacity), next: 0, capacity }
     }
 
-    /// Whether events are kept at all.
-    #[inline(always)]
-    pub fn is_on(&self) -> bool {
-        self.capacity > 0
-    }
-
-    /// Adds an event; only when on.
+    /// Adds an event.
     #[inline(always)]
     pub fn push(&mut self, event: Event) {
         if self.events.len() < self.capacity {
             self.events.push(event);
-        } else {
+        } else if self.capacity > 0 {
             self.events[self.next & (self.capacity - 1)] = event;
         }
         self.next += 1;

@@ -9,7 +9,7 @@ use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::lower;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, place, plan_memory};
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
 use dahl_runtime::trace::Usage;
 use std::sync::Arc;
 use std::time::Instant;
@@ -377,20 +377,18 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         let step = Step::record(model, &self.store, state, T::DTYPE, n, kind)?;
         let cut = Cut::heuristic(&step.graph, &self.trainer.cut)?;
         let lowered = lower(&step.graph, &cut)?;
-        let placement = match self.trainer.schedule {
-            Schedule::Replay => Some(place(&lowered, self.pool.n_workers())),
-            Schedule::Eager => None,
+        let plan = match self.trainer.schedule {
+            Schedule::Replay => Plan::heuristic(&lowered, self.pool.n_workers()),
+            Schedule::Eager => Plan::open(&lowered),
         };
-        let memory = plan_memory(&lowered, placement.as_ref());
+        let session = Session::new(&self.pool, &lowered, &plan, self.trainer.trace_capacity)?;
+        let memory = plan.memory();
         let plan = PlanSummary {
             n_tasks: lowered.tasks.len(),
             bytes: memory.bytes,
             bytes_unshared: memory.bytes_unshared,
             state_bytes: memory.state_bytes,
         };
-        let machine = &self.trainer.machine;
-        let capacity = self.trainer.trace_capacity;
-        let session = Session::new(&self.pool, machine, &lowered, placement.as_ref(), &memory, capacity)?;
         Ok(Prepared { session, step, n, plan })
     }
 
