@@ -9,6 +9,8 @@
 //!
 //! To add a codelet, add its folder and its line in [`CODELETS`].
 
+#![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
+
 mod math;
 mod real;
 pub mod simd;
