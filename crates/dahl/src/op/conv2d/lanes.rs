@@ -168,6 +168,8 @@ impl<T: Real> Job<'_, T> {
                         ox += X;
                     } else {
                         let kxs = self.window.taps(ox, &self.kxs, &self.columns);
+                        // A window beside the image has no row of taps either.
+                        let kys = if kxs.is_empty() { 0..0 } else { kys.clone() };
                         self.block::<S, K, 1, 0>(s, x, (oy, ox), (&kys, &kxs), taps, y);
                         ox += 1;
                     }
