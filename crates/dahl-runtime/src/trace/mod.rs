@@ -25,37 +25,37 @@ pub struct Event {
 /// The events of one worker, the newest `capacity` of them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    /// Room for all of them, a power of two, or none.
     events: Vec<Event>,
-    next: usize,
-    capacity: usize,
+    /// Events pushed since the last `take`.
+    count: usize,
 }
 
 impl Recorder {
     /// Room for `capacity` events (rounded up to a power of two), or none.
     pub fn new(capacity: usize) -> Self {
         let capacity = if capacity == 0 { 0 } else { capacity.next_power_of_two() };
-        Recorder { events: Vec::with_capacity(capacity), next: 0, capacity }
+        // Filled with something other than zeros, so that the memory is there before the run and not only when
+        // the first events arrive.
+        Recorder { events: vec![Event { task: TaskId::MAX, ..Event::default() }; capacity], count: 0 }
     }
 
     /// Adds an event.
     #[inline(always)]
     pub fn push(&mut self, event: Event) {
-        if self.events.len() < self.capacity {
-            self.events.push(event);
-        } else if self.capacity > 0 {
-            self.events[self.next & (self.capacity - 1)] = event;
+        let mask = self.events.len().wrapping_sub(1);
+        if let Some(slot) = self.events.get_mut(self.count & mask) {
+            *slot = event;
+            self.count += 1;
         }
-        self.next += 1;
     }
 
     /// The events, oldest first, and forgets them.
     pub fn take(&mut self) -> Vec<Event> {
-        let mut events = self.events.clone();
-        if self.next > self.events.len() && self.capacity > 0 {
-            events.rotate_left(self.next & (self.capacity - 1));
-        }
-        self.events.clear();
-        self.next = 0;
+        let capacity = self.events.len();
+        let first = if self.count > capacity { self.count % capacity } else { 0 };
+        let events = [&self.events[first..self.count.min(capacity)], &self.events[..first]].concat();
+        self.count = 0;
         events
     }
 }

@@ -381,7 +381,10 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
             Schedule::Replay => Plan::heuristic(&lowered, self.pool.n_workers()),
             Schedule::Eager => Plan::open(&lowered),
         };
-        let session = Session::new(&self.pool, &lowered, &plan, self.trainer.trace_capacity)?;
+        // Only full training steps are traced: they are what a run consists of.
+        let is_full = kind == StepKind::Train && n >= self.trainer.batch;
+        let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
+        let session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
         let memory = plan.memory();
         let plan = PlanSummary {
             n_tasks: lowered.tasks.len(),

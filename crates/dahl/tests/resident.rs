@@ -1,0 +1,33 @@
+//! Resident memory is flat over 100,000 steps.
+
+#![cfg(target_os = "linux")]
+
+use dahl::model::Sequential;
+use dahl::{Trainer, dataset};
+use dahl_runtime::machine::Machine;
+
+/// Resident pages of this process.
+fn resident_pages() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    text.split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .expect("the second number is the resident set")
+}
+
+#[test]
+fn a_hundred_thousand_steps_take_no_more_memory_than_two_epochs() {
+    let data = dataset::digits();
+    // 1,501 images in batches of 64: 24 steps an epoch, the last of 29 images.
+    let steps_per_epoch = data.train.len().div_ceil(64);
+    let epochs = 100_000_usize.div_ceil(steps_per_epoch);
+    let mut model = Sequential::seed(data.shape, data.classes);
+    let mut pages = Vec::with_capacity(epochs);
+    let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.05).epochs(epochs);
+    trainer.fit_with(&mut model, &data, |_| pages.push(resident_pages())).expect("training works");
+    let (second, largest, last) = (pages[1], pages.iter().max().copied().unwrap_or(0), pages[epochs - 1]);
+    println!(
+        "resident pages: {second} after the second epoch, {largest} at most, {last} after epoch {epochs}"
+    );
+    assert!(largest <= second + 16, "grew from {second} to {largest} pages");
+}
