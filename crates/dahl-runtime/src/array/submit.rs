@@ -5,17 +5,13 @@
 use super::dense::Array;
 use super::owned::Owned;
 use super::split::Part;
-use super::{Dtype, Element, Shape};
-use crate::codelet::relation::Mode;
-use crate::codelet::{Codelet, Implementation, Needs};
-use crate::engine::submit::{Address, Argument, Work};
+use super::{Element, Shape};
+use crate::codelet::Codelet;
+use crate::engine::submit::{Address, Argument, MAX_ARGS, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::Inner;
 use crate::sync::Arc;
 use std::panic::Location;
-
-/// Arguments of one task, at most.
-const MAX_ARGS: usize = 16;
 
 mod sealed {
     use super::*;
@@ -39,8 +35,6 @@ mod sealed {
                 tile: self.raw.tile(),
                 base: self.place.base,
                 region: self.place.region,
-                reads: true,
-                writes: false,
             };
             Given { runtime: &self.runtime, argument }
         }
@@ -130,9 +124,9 @@ pub fn submit(
     params: Params<'_>,
 ) -> Result<()> {
     let location = Location::caller();
-    let fail = |kind, message: String| Err(Error::new(kind, message).in_task(codelet.name).at(location));
     let relation = codelet.relation();
     let (n_inputs, n_args) = (relation.n_inputs(), relation.args().len());
+    let with_context = |error: Error| error.in_task(codelet.name).at(location);
     if inputs.len() != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
         let (given, written) = (inputs.len(), outputs.len());
         let message = format!(
@@ -140,69 +134,27 @@ pub fn submit(
             codelet.line,
             n_args - n_inputs
         );
-        return fail(ErrorKind::Shape, message);
+        return Err(with_context(Error::new(ErrorKind::Shape, message)));
     }
     let Some(first) = outputs.first() else {
-        return fail(ErrorKind::Usage, "a task needs an output".to_string());
+        return Err(with_context(Error::new(ErrorKind::Usage, "a task needs an output")));
     };
-    let sealed::Given { runtime, argument } = first.given();
-    let mut args = [argument; MAX_ARGS];
-    for (i, arg) in relation.args().iter().enumerate() {
-        let array: &dyn sealed::Sealed = match i < n_inputs {
-            true => inputs[i],
-            false => &*outputs[i - n_inputs],
-        };
-        let given = array.given();
-        if !Arc::ptr_eq(given.runtime, runtime) {
-            return fail(ErrorKind::Usage, format!("argument `{}` belongs to another runtime", arg.name));
+    let runtime = first.given().runtime;
+    let arguments = |args: &mut Vec<Argument>| {
+        let outputs = outputs.iter().map(|array| array.given());
+        for given in inputs.iter().map(|array| array.given()).chain(outputs) {
+            if !Arc::ptr_eq(given.runtime, runtime) {
+                let message =
+                    format!("argument {} belongs to another runtime than the first output", args.len());
+                return Err(Error::new(ErrorKind::Usage, message));
+            }
+            args.push(given.argument);
         }
-        let keeps = params.accumulate && arg.accumulate.is_some();
-        args[i] =
-            Argument { reads: arg.mode != Mode::Write || keeps, writes: i >= n_inputs, ..given.argument };
-    }
-    let args = &args[..n_args];
-    let chosen = match choose(codelet, implementation, args, n_inputs) {
-        Ok(chosen) => chosen,
-        Err(message) => return fail(ErrorKind::Usage, message),
+        Ok(())
     };
-    let work = Work {
-        codelet,
-        implementation: chosen.name,
-        kernel: chosen.kernel,
-        n_inputs,
-        accumulate: params.accumulate,
-        location,
-    };
+    let request = Request { codelet, implementation, ints: params.ints, accumulate: params.accumulate };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
     // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
     // exclusively, so they are neither inputs nor one another.
-    let submitted = unsafe { runtime.tasks.submit(work, args, params.ints, params.scalars) };
-    submitted.map_err(|error| error.in_task(codelet.name).at(location))
-}
-
-/// The implementation of this name for the floating-point type of the arguments, if it can take them.
-fn choose(
-    codelet: &'static Codelet,
-    name: &str,
-    args: &[Argument],
-    n_inputs: usize,
-) -> std::result::Result<&'static Implementation, String> {
-    let (inputs, outputs) = args.split_at(n_inputs);
-    let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
-    let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
-    let Some(chosen) = codelet.implementation(name, dtype) else {
-        let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
-        let known = known.collect::<Vec<_>>().join(", ");
-        return Err(format!("there is no implementation `{name}` for {dtype}; there are: {known}"));
-    };
-    if let Needs::Layouts(layouts) = chosen.needs {
-        let fits =
-            |(arg, layout): (&Argument, _)| arg.tile == arg.shape && layout == &super::Layout::RowMajor;
-        if !args.iter().zip(layouts).all(fits) {
-            return Err(format!(
-                "implementation `{name}` needs row-major arrays in one piece; take the reference"
-            ));
-        }
-    }
-    Ok(chosen)
+    unsafe { runtime.tasks.submit(request, arguments, params.scalars, location) }.map_err(with_context)
 }

@@ -4,7 +4,7 @@
 //! reads poisoned data does not run and poisons its own outputs with the same cause; one that overwrites poisoned
 //! data without reading it heals it. As long as nothing has failed, all of this costs one load per task.
 
-use super::slots::Argument;
+use super::slots::Touch;
 use crate::array::Region;
 use crate::error::Error;
 use crate::graph::deps::subtract;
@@ -42,20 +42,20 @@ impl Failures {
     }
 
     /// Why a task must not run, if it must not.
-    pub fn cause_of(&self, args: &[Argument]) -> Option<Error> {
-        args.iter().filter(|arg| arg.reads).find_map(|arg| self.cause(arg.base, &arg.region))
+    pub fn cause_of(&self, touches: &[Touch]) -> Option<Error> {
+        touches.iter().filter(|touch| touch.reads).find_map(|touch| self.cause(touch.base, &touch.region))
     }
 
     /// Records how a task ended.
-    pub fn record(&self, args: &[Argument], outcome: Result<(), Error>) {
+    pub fn record(&self, touches: &[Touch], outcome: Result<(), Error>) {
         if outcome.is_ok() && !self.any() {
             return;
         }
         let mut poisoned = lock(&self.poisoned);
-        for arg in args.iter().filter(|arg| arg.writes) {
-            cut(&mut poisoned, arg.base, &arg.region);
+        for touch in touches.iter().filter(|touch| touch.writes) {
+            cut(&mut poisoned, touch.base, &touch.region);
             if let Err(cause) = &outcome {
-                poisoned.push(Poisoned { base: arg.base, region: arg.region, cause: cause.clone() });
+                poisoned.push(Poisoned { base: touch.base, region: touch.region, cause: cause.clone() });
             }
         }
         self.n.store(poisoned.len(), Ordering::Relaxed);
