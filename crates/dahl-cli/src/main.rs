@@ -1,1 +1,33 @@
-fn main() {}
+//! The `dahl` command: the only place with argument parsing and printing.
+
+mod train;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Trains neural networks as a graph of asynchronous tasks.
+#[derive(Parser)]
+#[command(name = "dahl", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a network and test it after every epoch
+    Train(train::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Train(args) => train::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dahl: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -2,18 +2,18 @@
 //!
 //! A computation is *recorded* as tasks on whole arrays ([`graph`]), *lowered* to tasks on disjoint tile
 //! buffers, *planned* (who runs what, when, and where each buffer lies: [`plan`]), and *executed* by an
-//! [`engine`] as often as wanted. One-off work is *submitted* on arrays that live in arenas ([`array`],
+//! [`engine`] as often as wanted. One-off work is *submitted* on arrays that live in arenas ([`mod@array`],
 //! [`arena`]). The runtime knows nothing of neural networks.
 
-pub mod arena;
-pub mod array;
-pub mod codelet;
-pub mod engine;
 pub mod error;
+pub mod array;
+pub mod arena;
+pub mod runtime;
+pub mod codelet;
 pub mod graph;
 pub mod machine;
 pub mod plan;
-pub mod runtime;
+pub mod engine;
 pub mod trace;
 
 pub(crate) mod sync;

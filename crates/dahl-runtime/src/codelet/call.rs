@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
     /// of its region, at their offsets), aligned to 64 bytes or at
     /// least to its element type, initialised, readable for inputs and exclusively writable for outputs for as
     /// long as the call lives. An input may point to the same memory as an output only if the codelet reads it
-    /// through [`Call::map`]. Engines keep this by executing a graph whose edges order every conflicting pair.
+    /// through [`Call::map`] or one of its siblings. Engines keep this by executing a graph whose edges order every conflicting pair.
     pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
         Call { spec, pointers }
@@ -100,18 +100,109 @@ impl<'a> Call<'a> {
         ViewMut { pointer, len: spec.span(), spec, memory: PhantomData }
     }
 
-    /// Elementwise work: `out[i] = f(a[i])` over the whole region of output 0 and input 0, which have the same
-    /// shape and layout and may be the same memory.
+    /// The two ends of elementwise work: input `i` and output 0, checked to hold the region of output 0.
+    fn elementwise<T: Element>(&self, i: usize) -> (*mut T, &'a ArgSpec) {
+        let (_, out) = self.parts::<T>(self.spec.n_inputs);
+        let (pointer, spec) = self.parts::<T>(i);
+        assert!(
+            spec.tile.rank() == out.region.rank() && spec.tile.contains(&out.region),
+            "argument {i} holds {}, not the region {} of the output",
+            spec.tile,
+            out.region
+        );
+        (pointer, spec)
+    }
+
+    /// Elementwise work: `out[i] = f(a[i])` over the region of output 0, which input 0 holds too. Both may be
+    /// the same memory.
     pub fn map<T: Element>(&self, f: impl Fn(T) -> T) {
-        let (from, a) = self.parts::<T>(0);
-        let (to, out) = self.parts::<T>(self.spec.n_inputs);
+        let (from, a) = self.elementwise::<T>(0);
+        let (to, out) = self.elementwise::<T>(self.spec.n_inputs);
         for_each_index(&out.region, |index| {
             let i = a.layout.offset(&a.tile, index);
             let o = out.layout.offset(&out.tile, index);
-            // SAFETY: both offsets lie inside their tiles (`Layout::offset`), the tiles are valid by
+            // SAFETY: `elementwise` checked that both tiles hold the region, the tiles are valid by
             // `Call::new`, and the read ends before the write, so that shared memory is fine.
             unsafe { to.add(o).write(f(from.add(i).read())) }
         });
+    }
+
+    /// Elementwise work on two inputs: `out[i] = f(a[i], b[i])` over the region of output 0, which inputs 0 and
+    /// 1 hold too. The output may be the same memory as either.
+    pub fn map2<T: Element>(&self, f: impl Fn(T, T) -> T) {
+        let (first, a) = self.elementwise::<T>(0);
+        let (second, b) = self.elementwise::<T>(1);
+        let (to, out) = self.elementwise::<T>(self.spec.n_inputs);
+        for_each_index(&out.region, |index| {
+            let i = a.layout.offset(&a.tile, index);
+            let j = b.layout.offset(&b.tile, index);
+            let o = out.layout.offset(&out.tile, index);
+            // SAFETY: as in `map`: all three tiles hold the region, and both reads end before the write.
+            unsafe { to.add(o).write(f(first.add(i).read(), second.add(j).read())) }
+        });
+    }
+
+    /// The memory of the region of argument `arg`, checked to be laid out as that of output 0.
+    fn flat<T: Element>(&self, arg: usize) -> (*mut T, usize) {
+        let (_, out) = self.parts::<T>(self.spec.n_inputs);
+        let (pointer, spec) = self.parts::<T>(arg);
+        assert!(
+            spec.layout == out.layout
+                && spec.region == out.region
+                && spec.is_contiguous()
+                && out.is_contiguous(),
+            "argument {arg} must be contiguous and laid out like the output"
+        );
+        // Equal regions have equally long memory, except that empty ones may come with padding.
+        let range = if spec.region.is_empty() { 0..0 } else { contiguous_range(spec, spec.span()) };
+        // SAFETY: `contiguous_range` lies inside the tile, which is valid by `Call::new`.
+        (unsafe { pointer.add(range.start) }, range.len())
+    }
+
+    /// [`Call::map`] in pieces of `N` elements in memory order, for arguments that are contiguous and laid out
+    /// alike. Padding lanes are mapped too; the last piece is filled up with zeros whose images are dropped.
+    #[inline(always)]
+    pub fn map_flat<T: Element, const N: usize>(&self, f: impl Fn([T; N]) -> [T; N]) {
+        let (from, len) = self.flat::<T>(0);
+        let (to, _) = self.flat::<T>(self.spec.n_inputs);
+        for at in (0..len - len % N).step_by(N) {
+            // SAFETY: `flat` checked that both hold `len` elements and `at + N <= len`; the piece is read before
+            // it is written, so that shared memory is fine.
+            unsafe { to.add(at).cast::<[T; N]>().write(f(from.add(at).cast::<[T; N]>().read())) }
+        }
+        let rest = len % N;
+        let mut last = [T::default(); N];
+        // SAFETY: the `rest` elements from `len - rest` lie inside both; `last` is memory of its own.
+        unsafe {
+            from.add(len - rest).copy_to_nonoverlapping(last.as_mut_ptr(), rest);
+            last = f(last);
+            to.add(len - rest).copy_from_nonoverlapping(last.as_ptr(), rest);
+        }
+    }
+
+    /// [`Call::map2`] in pieces of `N` elements in memory order, as [`Call::map_flat`].
+    #[inline(always)]
+    pub fn map2_flat<T: Element, const N: usize>(&self, f: impl Fn([T; N], [T; N]) -> [T; N]) {
+        let (first, len) = self.flat::<T>(0);
+        let (second, _) = self.flat::<T>(1);
+        let (to, _) = self.flat::<T>(self.spec.n_inputs);
+        for at in (0..len - len % N).step_by(N) {
+            // SAFETY: `flat` checked that all three hold `len` elements and `at + N <= len`; both pieces are read
+            // before the result is written, so that shared memory is fine.
+            unsafe {
+                let (a, b) = (first.add(at).cast::<[T; N]>().read(), second.add(at).cast::<[T; N]>().read());
+                to.add(at).cast::<[T; N]>().write(f(a, b));
+            }
+        }
+        let rest = len % N;
+        let (mut a, mut b) = ([T::default(); N], [T::default(); N]);
+        // SAFETY: the `rest` elements from `len - rest` lie inside all three; `a` and `b` are memory of their own.
+        unsafe {
+            first.add(len - rest).copy_to_nonoverlapping(a.as_mut_ptr(), rest);
+            second.add(len - rest).copy_to_nonoverlapping(b.as_mut_ptr(), rest);
+            a = f(a, b);
+            to.add(len - rest).copy_from_nonoverlapping(a.as_ptr(), rest);
+        }
     }
 }
 
@@ -187,8 +278,14 @@ macro_rules! view_accessors {
         /// The element at `index` (in coordinates of the whole array).
         #[inline(always)]
         pub fn at<const R: usize>(&self, index: [usize; R]) -> T {
+            self.get(&index)
+        }
+
+        /// The element at `index`, for kernels that work at any rank.
+        #[inline(always)]
+        pub fn get(&self, index: &[usize]) -> T {
             // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
-            unsafe { self.pointer.add(self.offset(&index)).read() }
+            unsafe { self.pointer.add(self.offset(index)).read() }
         }
 
         #[inline(always)]
@@ -211,6 +308,16 @@ impl<'a, T: Element> View<'a, T> {
         unsafe { slice::from_raw_parts(self.pointer, self.len) }
     }
 
+    /// One row of a two-dimensional region in row-major order.
+    pub fn row(&self, row: usize) -> &'a [T] {
+        assert!(self.spec.layout == Layout::RowMajor && self.spec.region.range(0).contains(&row));
+        let columns = self.spec.region.range(1);
+        let start = if columns.is_empty() { 0 } else { self.offset(&[row, columns.start]) };
+        assert!(start + columns.len() <= self.len, "row {row} is outside of {}", self.spec.tile);
+        // SAFETY: the row is part of the region, which `Call::new`'s caller vouches for and nobody else writes to.
+        unsafe { slice::from_raw_parts(self.pointer.add(start), columns.len()) }
+    }
+
     /// The memory of the region, which must be contiguous: for implementations that need layouts.
     pub fn contiguous(&self) -> &'a [T] {
         let range = contiguous_range(self.spec, self.len);
@@ -225,8 +332,14 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Writes the element at `index` (in coordinates of the whole array).
     #[inline(always)]
     pub fn set<const R: usize>(&mut self, index: [usize; R], value: T) {
+        self.put(&index, value);
+    }
+
+    /// Writes the element at `index`, for kernels that work at any rank.
+    #[inline(always)]
+    pub fn put(&mut self, index: &[usize], value: T) {
         // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
-        unsafe { self.pointer.add(self.offset(&index)).write(value) }
+        unsafe { self.pointer.add(self.offset(index)).write(value) }
     }
 
     /// The memory of the tile, in its layout. Windows of a larger array have none.

@@ -8,7 +8,7 @@ pub mod builtin;
 mod call;
 pub mod relation;
 
-pub use call::{ArgSpec, Call, CallSpec, View, ViewMut};
+pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
 
 use crate::array::{Dtype, Layout};
 use crate::error::Result;

@@ -1,13 +1,24 @@
 //! Engines execute lowered graphs and submitted tasks. Here: the native one, on CPU threads.
 //!
-//! [`pool`] owns the worker threads. What they work on is a *source*: a planned graph that is replayed, a graph
+//! [`Pool`] owns the worker threads. What they work on is a [`Source`]: a planned graph that is replayed, a graph
 //! whose tasks are taken as they become ready, or the tasks that a program submits one by one. All of them run
-//! kernels, fail and are traced in the same way.
+//! kernels, fail and are traced in the same way. A [`Session`] binds a graph to a pool; a [`Store`] holds what
+//! outlives graphs.
 
 pub mod bell;
 pub mod pool;
 pub mod queue;
+
+mod memory;
+mod local;
+mod coherence;
+mod runner;
+mod program;
+mod replay;
+mod eager;
+mod session;
 pub(crate) mod submit;
 
-pub use pool::{Pool, Source};
-pub use queue::Queue;
+pub use memory::Store;
+pub use pool::{Pool, Source, current_worker};
+pub use session::{Outputs, Ports, Session};

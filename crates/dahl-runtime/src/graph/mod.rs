@@ -1,3 +1,216 @@
-//! graph.
+//! Recording: a step is written down once, as tasks on whole arrays.
+//!
+//! A [`Graph`] holds arrays and tasks. Recording a task binds its codelet's index relation to the shapes of its
+//! arguments, so a shape mistake is an error here, before anything runs. Nothing in a recorded graph speaks of
+//! tiles, threads or memory: [`lower`] turns it into a [`Lowered`] graph over tile buffers for a given cut.
+//!
+//! What changes from run to run goes through *ports* (filled by the program before each step) and *outputs*
+//! (read by it after the step). Both are rings of [`Graph::depth`] versions, so that several steps can be under
+//! way. *State* arrays live in a [`Store`](crate::engine::Store) outside the graph and are shared by several
+//! graphs: parameters, optimiser state, data sets. Everything else is temporary.
 
 pub mod deps;
+mod blocks;
+mod edges;
+mod lower;
+mod lowered;
+mod tiles;
+
+pub use blocks::{Block, Blocks, Use};
+pub use lower::lower;
+pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Lowered, Place, Task, TaskId};
+
+use crate::array::{Dtype, Shape};
+use crate::codelet::Codelet;
+use crate::codelet::relation::Bound;
+use crate::error::{Error, ErrorKind, Result};
+use std::panic::Location;
+
+/// Index of a state array in a [`Store`](crate::engine::Store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateId(pub usize);
+
+/// What an array of a graph is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Written and read within a step.
+    Temporary,
+    /// Filled by the program before each step.
+    Port,
+    /// Read by the program after each step.
+    Output,
+    /// Lives outside the graph.
+    State(StateId),
+}
+
+/// An array of a graph.
+#[derive(Clone, Debug)]
+pub struct ArrayInfo {
+    /// The name, for messages, plans and traces.
+    pub name: String,
+    /// The element type.
+    pub dtype: Dtype,
+    /// The extents.
+    pub shape: Shape,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// A view of an array of a graph: all of it, a reshaped form of it, or a contiguous part of a flat array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Var {
+    pub(crate) array: usize,
+    /// First element in the array, in row-major order.
+    pub(crate) offset: usize,
+    pub(crate) shape: Shape,
+    pub(crate) dtype: Dtype,
+}
+
+impl Var {
+    /// The extents of the view.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The same elements in another shape.
+    pub fn reshape(self, shape: impl Into<Shape>) -> Result<Var> {
+        let shape = shape.into();
+        if shape.len() != self.shape.len() {
+            let message = format!("a view of shape {} cannot take the shape {shape}", self.shape);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(Var { shape, ..self })
+    }
+
+    /// `shape.len()` elements from `offset` on, in row-major order, as an array of their own.
+    pub fn part(self, offset: usize, shape: impl Into<Shape>) -> Result<Var> {
+        let shape = shape.into();
+        if offset + shape.len() > self.shape.len() {
+            let message =
+                format!("{} elements from {offset} on do not lie within {}", shape.len(), self.shape);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(Var { offset: self.offset + offset, shape, ..self })
+    }
+}
+
+/// A recorded task.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The operation.
+    pub codelet: &'static Codelet,
+    /// The element type it computes in, by which its implementations are looked up.
+    pub dtype: Dtype,
+    /// The arguments in call order.
+    pub args: Vec<Var>,
+    /// Integer parameters.
+    pub ints: Vec<i64>,
+    /// Floating-point parameters.
+    pub scalars: Vec<f64>,
+    /// The relation bound to these arguments.
+    pub bound: Bound,
+}
+
+/// A step, written down once.
+#[derive(Debug)]
+pub struct Graph {
+    depth: usize,
+    arrays: Vec<ArrayInfo>,
+    tasks: Vec<Recorded>,
+}
+
+impl Graph {
+    /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps ahead.
+    pub fn new(depth: usize) -> Self {
+        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new() }
+    }
+
+    /// Versions of each port and output.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The arrays.
+    pub fn arrays(&self) -> &[ArrayInfo] {
+        &self.arrays
+    }
+
+    /// The tasks, in the order of recording.
+    pub fn tasks(&self) -> &[Recorded] {
+        &self.tasks
+    }
+
+    /// Adds an array.
+    pub fn array(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>, role: Role) -> Var {
+        let shape = shape.into();
+        self.arrays.push(ArrayInfo { name: name.to_string(), dtype, shape, role });
+        Var { array: self.arrays.len() - 1, offset: 0, shape, dtype }
+    }
+
+    /// A view of all of an array, by its number in [`Graph::arrays`].
+    pub fn var(&self, array: usize) -> Var {
+        let info = &self.arrays[array];
+        Var { array, offset: 0, shape: info.shape, dtype: info.dtype }
+    }
+
+    /// Adds a temporary array.
+    pub fn temporary(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Temporary)
+    }
+
+    /// Adds an array that the program fills before each step.
+    pub fn port(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Port)
+    }
+
+    /// Adds an array that the program reads after each step.
+    pub fn output(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        self.array(name, dtype, shape, Role::Output)
+    }
+
+    /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
+    /// arguments that are read and written), in the order of the codelet's line.
+    #[track_caller]
+    pub fn task(
+        &mut self,
+        codelet: &'static Codelet,
+        dtype: Dtype,
+        inputs: &[Var],
+        outputs: &[Var],
+        ints: &[i64],
+        scalars: &[f64],
+    ) -> Result<()> {
+        let args = [inputs, outputs].concat();
+        let location = Location::caller();
+        let fail = |error: Error| error.in_task(codelet.name).at(location);
+        let relation = codelet.relation();
+        let expected = (relation.n_inputs(), relation.args().len() - relation.n_inputs());
+        if expected != (inputs.len(), outputs.len()) {
+            let (n_in, n_out) = expected;
+            let message = format!(
+                "{} takes {n_in} inputs and {n_out} outputs, not {} and {}",
+                codelet.name,
+                inputs.len(),
+                outputs.len()
+            );
+            return Err(fail(Error::new(ErrorKind::Shape, message)));
+        }
+        let shapes: Vec<Shape> = args.iter().map(|var| var.shape).collect();
+        let bound = relation.bind(&shapes, ints).map_err(fail)?;
+        for output in outputs {
+            if matches!(self.arrays[output.array].role, Role::Port) {
+                let message =
+                    format!("the port {} cannot be written by a task", self.arrays[output.array].name);
+                return Err(fail(Error::new(ErrorKind::Usage, message)));
+            }
+        }
+        let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
+        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound });
+        Ok(())
+    }
+}

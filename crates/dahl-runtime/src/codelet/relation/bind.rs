@@ -41,7 +41,7 @@ impl Relation {
             })
             .collect();
         let components = components(&solved.equations);
-        let roles = self.roles(&args, &extents, &components, &solved.equations);
+        let roles = self.roles(&args, &extents, &components, &solved.equations)?;
         self.check_reads(&args, &roles)?;
         self.check_writes(&args, &extents, &solved.equations)?;
 
@@ -50,10 +50,10 @@ impl Relation {
             .map(|axis| BoundAxis {
                 name: self.axis_name(axis),
                 extent: extents[axis],
-                split: if roles[axis].follows || self.is_fixed(axis) {
+                split: if self.is_fixed(axis) {
                     Split::Never
                 } else {
-                    self.split(axis, &args, &linked[axis])
+                    self.split(axis, &args, &roles[axis], &linked[axis])
                 },
             })
             .collect();
@@ -133,7 +133,7 @@ impl Relation {
         extents: &[usize],
         components: &[Vec<Affine>],
         equations: &[Affine],
-    ) -> Vec<Role> {
+    ) -> Result<Vec<Role>> {
         let indexes = |axis: usize, outputs: bool| {
             args.iter().any(|arg| (arg.mode != Mode::Read) == outputs && arg.dims.contains(&Some(axis)))
         };
@@ -141,20 +141,29 @@ impl Relation {
         // has. Inputs do not: there it goes wherever the equation says, and reads outside have their value.
         let defined = |axis: usize| equations.iter().any(|equation| equation.left == axis);
         let follows = |axis: usize| defined(axis) && indexes(axis, false) && !indexes(axis, true);
-        let mut reach: Vec<Interval> = (0..extents.len())
-            .map(|axis| if follows(axis) { Interval::ALL } else { whole(extents[axis]) })
-            .collect();
+        let mut known: Vec<Option<Interval>> =
+            (0..extents.len()).map(|axis| (!follows(axis)).then(|| whole(extents[axis]))).collect();
+        // No axis depends on itself, so each round finds at least one more.
+        while let Some(equation) = equations.iter().find(|equation| {
+            known[equation.left].is_none() && equation.terms.iter().all(|&(axis, _)| known[axis].is_some())
+        }) {
+            let right = equation.right(|axis| known[axis].expect("just checked"));
+            known[equation.left] = Some(right.ok_or_else(|| {
+                misfit(format!("the indices of the axis {} are too large", self.axis_name(equation.left)))
+            })?);
+        }
+        let mut reach: Vec<Interval> = known.into_iter().map(|known| known.expect("found above")).collect();
         for component in components {
             propagate(component, &mut reach);
         }
-        (0..extents.len())
+        Ok((0..extents.len())
             .map(|axis| Role {
                 component: components.iter().position(|c| c.iter().any(|e| e.axes().any(|a| a == axis))),
                 independent: !defined(axis),
                 follows: follows(axis),
                 reach: reach[axis],
             })
-            .collect()
+            .collect())
     }
 
     /// Refuses reads outside of arguments that do not say what lies there.
@@ -206,8 +215,12 @@ impl Relation {
         Ok(())
     }
 
-    fn split(&self, axis: usize, args: &[BoundArg], linked: &[bool]) -> Split {
+    fn split(&self, axis: usize, args: &[BoundArg], role: &Role, linked: &[bool]) -> Split {
         let outputs = || self.args.iter().zip(args).filter(|(arg, _)| arg.mode != Mode::Read);
+        // An axis that an equation defines follows from others, unless an output is indexed by it.
+        if !role.independent && outputs().all(|(_, bound)| !bound.dims.contains(&Some(axis))) {
+            return Split::Never;
+        }
         // Tiles of an axis that an equation ties to another axis of an output would write overlapping boxes.
         if outputs().any(|(_, bound)| bound.dims.iter().flatten().any(|&dim| linked[dim])) {
             return Split::Never;

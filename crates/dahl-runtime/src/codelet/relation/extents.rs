@@ -4,14 +4,12 @@
 //! invariant for what follows: known extents agree with every argument, bound and equation, and numbers are small
 //! enough that interval arithmetic does not overflow.
 
-use super::interval::Affine;
+use super::interval::{Affine, MAX_INDEX};
 use super::{Dim, Equation, Factor, Relation};
 use crate::array::Shape;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Products of extents and coefficients stay below this, so that interval arithmetic cannot overflow.
-const MAX_INDEX: i128 = 1 << 52;
-
+/// A mismatch between shapes or parameters and the relation.
 pub(super) fn misfit(sentence: String) -> Error {
     Error::new(ErrorKind::Shape, sentence)
 }
@@ -67,8 +65,7 @@ impl Relation {
                     check_size(equation, &extents).map_err(|s| misfit(s + &equation_context(i, &extents)))?;
                     let extent = extent_in(equation, &extents, axis);
                     if extent < 1 {
-                        let sentence =
-                            format!("the window does not fit: {} would be {extent}", self.axis_name(axis));
+                        let sentence = "the window does not fit".to_owned();
                         return Err(misfit(sentence + &equation_context(i, &extents)));
                     }
                     extents[axis] = Some(extent as usize);
@@ -117,9 +114,11 @@ impl Relation {
                 Factor::Param(param) => format!("the parameter {}", self.params[param]),
                 Factor::Int(_) => "a number in the relation".to_owned(),
             };
-            if given < least || i128::from(given) > MAX_INDEX {
-                let sentence = format!("{name} is {given}, expected at least {least} and no giant");
-                return Err(misfit(sentence));
+            if given < least {
+                return Err(misfit(format!("{name} is {given}, expected at least {least}")));
+            }
+            if i128::from(given) > MAX_INDEX {
+                return Err(misfit(format!("{name} is {given}, expected at most {MAX_INDEX}")));
             }
         }
         Ok(())
@@ -133,22 +132,22 @@ impl Relation {
             let dims = &self.args[number].dims;
             let refuse = |expected: String| {
                 let name = self.show(number);
-                Err(misfit(format!("{name} was given the shape {shape}, expected {expected} dimensions")))
+                Err(misfit(format!("{name} was given the shape {shape}, expected {expected}")))
             };
             if !dims.contains(&Dim::Rest) {
                 if shape.rank() != dims.len() {
-                    return refuse(dims.len().to_string());
+                    return refuse(format!("{} dimensions", dims.len()));
                 }
                 continue;
             }
             let named = dims.len() - 1;
             match rest {
-                None if shape.rank() < named => return refuse(format!("at least {named}")),
+                None if shape.rank() < named => return refuse(format!("at least {named} dimensions")),
                 None => rest = Some((shape.rank() - named, number)),
                 Some((rank, first)) if shape.rank() != named + rank => {
                     let like = given[first].unwrap_or_default();
                     return refuse(format!(
-                        "{} like {} of shape {like}, that is",
+                        "{} dimensions, like {} of shape {like}",
                         named + rank,
                         self.show(first)
                     ));
@@ -169,23 +168,20 @@ impl Relation {
     ) -> String {
         let equation = &self.equations[equation];
         let axes = || std::iter::once(equation.left).chain(equation.terms.iter().map(|(axis, _)| *axis));
-        let mut facts: Vec<String> = axes()
-            .filter_map(|axis| Some(format!("{} up to {}", self.axis_name(axis), extents[axis]?)))
-            .collect();
+        let mut numbers: Vec<String> =
+            axes().filter_map(|axis| Some(format!("{}={}", self.axis_name(axis), extents[axis]?))).collect();
         let coefficients = equation.terms.iter().map(|(_, factors)| factors);
         for factor in coefficients.chain(equation.constants.iter().map(|(_, factors)| factors)).flatten() {
             if let Factor::Param(param) = *factor {
-                facts.push(format!("{}={}", self.params[param], ints[param]));
+                numbers.push(format!("{}={}", self.params[param], ints[param]));
             }
         }
-        for (arg, shape) in given.iter().enumerate() {
-            if let Some(shape) = shape
-                && axes().any(|axis| self.args[arg].dims.contains(&Dim::Axis(axis)))
-            {
-                facts.push(format!("{} of shape {shape}", self.show(arg)));
-            }
-        }
-        format!(" in `{}` with {}", equation.text, facts.join(", "))
+        let concerned = |arg: usize| axes().any(|axis| self.args[arg].dims.contains(&Dim::Axis(axis)));
+        let shapes: Vec<String> = (0..given.len())
+            .filter(|&arg| concerned(arg))
+            .filter_map(|arg| Some(format!("{} is {}", self.show(arg), given[arg]?)))
+            .collect();
+        format!(", in `{}` with {}; {}", equation.text, numbers.join(", "), shapes.join(", "))
     }
 }
 

@@ -4,6 +4,9 @@
 //! directions and never loses a solution. That alone is not tight when windows have gaps (a dilation that shares
 //! a factor with the stride, say), so [`hull`] also checks that each end of an interval belongs to a solution.
 
+/// Indices and products of extents and coefficients stay below this, so that sums of them cannot overflow.
+pub(super) const MAX_INDEX: i128 = 1 << 52;
+
 /// The integers from `lo` to `hi`, both included; none if `lo > hi`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interval {
@@ -12,9 +15,6 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// Further than any index can reach, and small enough that sums of a few do not overflow.
-    pub const ALL: Interval = Interval { lo: -(1 << 58), hi: 1 << 58 };
-
     pub fn point(value: i64) -> Self {
         Interval { lo: value, hi: value }
     }
@@ -46,8 +46,19 @@ impl Affine {
         std::iter::once(self.left).chain(self.terms.iter().map(|&(axis, _)| axis))
     }
 
-    /// The interval of the right-hand side.
-    fn right(&self, at: &[Interval]) -> Interval {
+    /// The interval of the right-hand side; `None` if it goes beyond [`MAX_INDEX`].
+    pub fn right(&self, at: impl Fn(usize) -> Interval) -> Option<Interval> {
+        let end = |pick: fn(Interval) -> i64| {
+            let products =
+                self.terms.iter().map(|&(axis, factor)| i128::from(factor) * i128::from(pick(at(axis))));
+            let sum = products.sum::<i128>() + i128::from(self.constant);
+            i64::try_from(sum).ok().filter(|_| sum.abs() <= MAX_INDEX)
+        };
+        Some(Interval { lo: end(|interval| interval.lo)?, hi: end(|interval| interval.hi)? })
+    }
+
+    /// The interval of the right-hand side, within what binding has found not to overflow.
+    fn sum(&self, at: &[Interval]) -> Interval {
         self.terms.iter().fold(Interval::point(self.constant), |sum, &(axis, factor)| Interval {
             lo: sum.lo + factor * at[axis].lo,
             hi: sum.hi + factor * at[axis].hi,
@@ -69,13 +80,13 @@ pub(super) fn propagate(equations: &[Affine], at: &mut [Interval]) -> bool {
                 at[axis] = narrowed;
                 !narrowed.is_empty()
             };
-            let right = equation.right(at);
+            let right = equation.sum(at);
             if !narrow(at, equation.left, right) {
                 return false;
             }
             let left = at[equation.left];
             for &(axis, factor) in &equation.terms {
-                let right = equation.right(at);
+                let right = equation.sum(at);
                 let (others_lo, others_hi) =
                     (right.lo - factor * at[axis].lo, right.hi - factor * at[axis].hi);
                 // Rounding inwards: the first multiple of the factor that is large enough, the last that is small enough.

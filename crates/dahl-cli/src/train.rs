@@ -1,0 +1,232 @@
+//! `dahl train`.
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+use dahl::dataset::{self, Dataset};
+use dahl::model::Sequential;
+use dahl::train::{Epoch, PlanSummary, Schedule};
+use dahl::{Trainer, train::Report};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::machine::{Machine, n_cores};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+
+/// The settings of a training run.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  dahl train                                    a small network on the digits that dahl brings along
+  dahl train --data data/fashion-mnist          the same network on a folder of IDX files, gzipped or not
+  dahl train --epochs 5 --lr 0.05 --workers 1   other settings; workers do not change the result
+  dahl train --json                             one JSON line per epoch, for programs")]
+pub struct Args {
+    /// The network: `seed` (convolution 3x3 with 8 filters, ReLU, max pool 2, dense)
+    #[arg(long, default_value = "seed")]
+    model: String,
+    /// The data: `digits`, or a folder with MNIST-like IDX files
+    #[arg(long, default_value = "digits")]
+    data: String,
+    /// Use only the first N training images
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Images per step
+    #[arg(long, default_value_t = 64)]
+    batch: usize,
+    /// Passes over the training images [default: 30 for the digits, 1 otherwise]
+    #[arg(long)]
+    epochs: Option<usize>,
+    /// Learning rate [default: 0.2 for the digits, 0.1 otherwise]
+    #[arg(long, allow_negative_numbers = true)]
+    lr: Option<f64>,
+    /// Element type to compute in
+    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
+    dtype: DtypeArg,
+    /// Worker threads [default: one per core]
+    #[arg(long)]
+    workers: Option<usize>,
+    /// What initial weights and the order of images are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Who decides which worker executes what; the result does not depend on it
+    #[arg(long, value_enum, default_value_t = ScheduleArg::Replay)]
+    schedule: ScheduleArg,
+    /// Give the last worker a memory of its own, as a device has; the result does not depend on it
+    #[arg(long)]
+    test_unit: bool,
+    /// Print one JSON object per epoch and one at the end
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DtypeArg {
+    /// 32 bits
+    F32,
+    /// 64 bits
+    F64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ScheduleArg {
+    /// A plan made before the run
+    Replay,
+    /// Whoever is free takes what is ready
+    Eager,
+}
+
+/// Trains as the arguments say, and reports.
+pub fn run(args: &Args) -> Result<()> {
+    let (data, epochs, lr) = load(args)?;
+    let workers = args.workers.unwrap_or_else(n_cores);
+    ensure!(workers > 0, "--workers 0: at least one worker is needed");
+    ensure!(epochs > 0, "--epochs 0: at least one epoch is needed");
+    let mut model = match args.model.as_str() {
+        "seed" => Sequential::seed(data.shape, data.classes),
+        other => bail!("there is no model '{other}'; models: seed"),
+    };
+    let machine = Machine::with_workers(workers);
+    let machine = if args.test_unit { machine.with_test_unit() } else { machine };
+    let trainer = Trainer::new(&machine)
+        .sgd(lr)
+        .batch(args.batch)
+        .epochs(epochs)
+        .seed(args.seed)
+        .dtype(match args.dtype {
+            DtypeArg::F32 => Dtype::F32,
+            DtypeArg::F64 => Dtype::F64,
+        })
+        .schedule(match args.schedule {
+            ScheduleArg::Replay => Schedule::Replay,
+            ScheduleArg::Eager => Schedule::Eager,
+        });
+    if !args.json {
+        let [channels, height, width] = data.shape;
+        println!(
+            "{}: {} training and {} test images of {channels}x{height}x{width}, {} classes",
+            data.name,
+            data.train.len(),
+            data.test.len(),
+            data.classes
+        );
+        println!(
+            "{}: {} weights, batch {}, SGD {lr}, {workers} worker{}",
+            args.model,
+            model.n_weights()?,
+            args.batch,
+            if workers == 1 { "" } else { "s" }
+        );
+    }
+    let bar = progress_bar(args, epochs);
+    let report = trainer.fit_with(&mut model, &data, |epoch| {
+        bar.suspend(|| print_epoch(args, epoch));
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    print_summary(args, &report.context("training failed")?)
+}
+
+fn load(args: &Args) -> Result<(Dataset, usize, f64)> {
+    let (mut data, epochs, lr) = match args.data.as_str() {
+        "digits" => (dataset::digits(), 30, 0.2),
+        folder => (dataset::idx(folder).context("cannot load the data")?, 1, 0.1),
+    };
+    if let Some(limit) = args.limit {
+        ensure!(limit > 0, "--limit 0: at least one image is needed");
+        data.train.truncate(limit);
+    }
+    Ok((data, args.epochs.unwrap_or(epochs), args.lr.unwrap_or(lr)))
+}
+
+fn progress_bar(args: &Args, epochs: usize) -> ProgressBar {
+    if args.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:32} epoch {pos}/{len}  {elapsed} (about {eta} left)");
+    let bar = ProgressBar::new(epochs as u64);
+    style.map_or(bar.clone(), |style| bar.with_style(style))
+}
+
+fn print_epoch(args: &Args, epoch: &Epoch) {
+    if args.json {
+        let line = json!({
+            "epoch": epoch.epoch,
+            "loss": epoch.loss,
+            "accuracy": epoch.accuracy,
+            "test_loss": epoch.test_loss,
+            "test_accuracy": epoch.test_accuracy,
+            "images_per_s": epoch.images_per_s,
+            "seconds": epoch.seconds,
+            "overhead": epoch.usage.overhead(),
+        });
+        println!("{line}");
+    } else {
+        println!(
+            "epoch {:>3}   loss {:.4}   test accuracy {:>5.2} %   {:>9} images/s   overhead {:.1} %",
+            epoch.epoch,
+            epoch.loss,
+            100.0 * epoch.test_accuracy,
+            thousands(epoch.images_per_s as u64),
+            100.0 * epoch.usage.overhead()
+        );
+    }
+    // A reader at the other end of a pipe wants to see the epoch now; a closed pipe is noticed at the next line.
+    let _ = std::io::stdout().flush();
+}
+
+fn print_summary(args: &Args, report: &Report) -> Result<()> {
+    let Some(last) = report.epochs.last() else { bail!("no epoch was trained") };
+    let PlanSummary { n_tasks, bytes, bytes_unshared, state_bytes } = report.plan;
+    if args.json {
+        let line = json!({
+            "summary": {
+                "test_accuracy": last.test_accuracy,
+                "test_loss": last.test_loss,
+                "tasks_per_step": n_tasks,
+                "mem_max_bytes": bytes,
+                "mem_unshared_bytes": bytes_unshared,
+                "state_bytes": state_bytes,
+            }
+        });
+        println!("{line}");
+        return Ok(());
+    }
+    let kib = |bytes: usize| thousands((bytes as u64).div_ceil(1024));
+    println!();
+    println!("test accuracy {:.2} %", 100.0 * last.test_accuracy);
+    println!(
+        "a step: {n_tasks} tasks in {} KiB planned ahead ({} KiB without sharing), beside {} KiB of weights and data",
+        kib(bytes),
+        kib(bytes_unshared),
+        kib(state_bytes)
+    );
+    if args.data == "digits" {
+        println!("next: dahl train --data FOLDER with the four IDX files of MNIST or Fashion-MNIST");
+    }
+    Ok(())
+}
+
+/// A number with its thousands set apart.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,194 @@
+//! Eager execution: whoever is free takes the next ready task.
+//!
+//! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used in
+//! turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is complete,
+//! so at most two steps are under way; the third generation is the one whose counters already take the countdowns
+//! from the younger of these two. A generation is set up again when its step is complete, which is before the step
+//! that counts down into it can be admitted. Tasks without a predecessor in their own step wait for the admission.
+//! Steps complete in order, because a step's completion is one of the things the next one's completion counts.
+
+#![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
+
+use super::bell::Bell;
+use super::pool::Source;
+use super::program::Program;
+use super::queue::Queue;
+use crate::graph::Edge;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, lock};
+
+const GENERATIONS: u64 = 3;
+
+/// What has been let in, decided under a lock that is taken once per step.
+#[derive(Default)]
+struct Gate {
+    released: u64,
+    admitted: u64,
+}
+
+/// A graph whose tasks are taken as they become ready.
+pub(super) struct Eager {
+    program: Arc<Program>,
+    n_tasks: usize,
+    /// Tasks that follow each task, with the distance in steps (0 or 1).
+    successors: Vec<Vec<(u32, u64)>>,
+    /// Number of predecessors in the same and in the previous step, with the admission counted among the former.
+    predecessors: Vec<(u32, u32)>,
+    /// The tasks that wait for the admission of their step.
+    roots: Vec<u32>,
+    pending: Vec<AtomicU32>,
+    remaining: [AtomicU32; GENERATIONS as usize],
+    complete: AtomicU64,
+    gate: Mutex<Gate>,
+    ready: Queue,
+    workers_bell: Arc<Bell>,
+    host_bell: Bell,
+    wanted: AtomicU64,
+}
+
+impl Eager {
+    /// Prepares the counters of a graph.
+    pub fn new(program: Arc<Program>, n_tasks: usize, edges: &[Edge], workers_bell: Arc<Bell>) -> Self {
+        let mut successors = vec![Vec::new(); n_tasks];
+        let mut predecessors = vec![(0, 0); n_tasks];
+        let mut pairs: Vec<(u32, u32, u32)> = edges.iter().map(|e| (e.from, e.to, e.distance)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        for (from, to, distance) in pairs {
+            assert!(distance <= 1, "edges reach at most one step");
+            successors[from as usize].push((to, u64::from(distance)));
+            let (same, previous) = &mut predecessors[to as usize];
+            *(if distance == 0 { same } else { previous }) += 1;
+        }
+        let mut roots = Vec::new();
+        for (task, (same, _)) in predecessors.iter_mut().enumerate() {
+            if *same == 0 {
+                *same = 1;
+                roots.push(task as u32);
+            }
+        }
+        let eager = Eager {
+            program,
+            n_tasks,
+            successors,
+            predecessors,
+            roots,
+            pending: (0..n_tasks * GENERATIONS as usize).map(|_| AtomicU32::new(0)).collect(),
+            remaining: Default::default(),
+            complete: AtomicU64::new(0),
+            gate: Mutex::default(),
+            ready: Queue::new(n_tasks * GENERATIONS as usize),
+            workers_bell,
+            host_bell: Bell::default(),
+            wanted: AtomicU64::new(u64::MAX),
+        };
+        for step in 0..GENERATIONS {
+            eager.set_up(step);
+        }
+        eager
+    }
+
+    /// Sets the counters of a step's generation. Nobody may be using that generation.
+    fn set_up(&self, step: u64) {
+        let first = self.slot(step, 0);
+        for (counter, (same, previous)) in self.pending[first..].iter().zip(&self.predecessors) {
+            counter.store(same + if step > 0 { *previous } else { 0 }, Ordering::Relaxed);
+        }
+        // The completion of the previous step counts too, so that steps complete in order.
+        let before = u32::from(step > 0);
+        self.remaining[(step % GENERATIONS) as usize].store(self.n_tasks as u32 + before, Ordering::Relaxed);
+    }
+
+    fn slot(&self, step: u64, task: usize) -> usize {
+        (step % GENERATIONS) as usize * self.n_tasks + task
+    }
+
+    /// Lets workers execute all steps before `step`.
+    pub fn release(&self, step: u64) {
+        lock(&self.gate).released = step;
+        self.admit();
+    }
+
+    /// Steps that are complete.
+    pub fn finished(&self) -> u64 {
+        match self.n_tasks {
+            0 => lock(&self.gate).released,
+            _ => self.complete.load(Ordering::Acquire),
+        }
+    }
+
+    /// Sleeps until `steps` steps are complete.
+    pub fn wait(&self, steps: u64) {
+        if self.finished() < steps {
+            self.wanted.store(steps, Ordering::SeqCst);
+            self.host_bell.sleep_until(|| self.finished() >= steps);
+            self.wanted.store(u64::MAX, Ordering::SeqCst);
+        }
+    }
+
+    /// Admits what may be admitted.
+    fn admit(&self) {
+        let mut gate = lock(&self.gate);
+        while gate.admitted < gate.released && gate.admitted < self.complete.load(Ordering::Acquire) + 2 {
+            for &task in &self.roots {
+                self.count_down(gate.admitted, task as usize);
+            }
+            gate.admitted += 1;
+        }
+        drop(gate);
+        self.workers_bell.ring();
+    }
+
+    /// One predecessor less; the last one makes the task ready.
+    fn count_down(&self, step: u64, task: usize) {
+        let slot = self.slot(step, task);
+        if self.pending[slot].fetch_sub(1, Ordering::AcqRel) == 1 {
+            // The queue has room for every task of every generation, so it cannot be full.
+            let pushed = self.ready.push(slot);
+            debug_assert!(pushed.is_ok(), "the ready queue holds all tasks");
+        }
+    }
+
+    fn run(&self, worker: usize, slot: usize) {
+        let (generation, task) = ((slot / self.n_tasks) as u64, slot % self.n_tasks);
+        // Of the steps under way, `complete` and `complete + 1`, the one that uses this generation.
+        let complete = self.complete.load(Ordering::Acquire);
+        let step = complete + (generation + GENERATIONS - complete % GENERATIONS) % GENERATIONS;
+        // SAFETY: we are on the worker's thread, the step has been admitted, so it was released, and all
+        // predecessors have counted this task down after they ran (`AcqRel`).
+        unsafe { self.program.execute(worker, task, step) };
+        for &(next, distance) in &self.successors[task] {
+            self.count_down(step + distance, next as usize);
+        }
+        self.workers_bell.ring();
+        self.finish_one(step);
+    }
+
+    /// One thing less that the completion of `step` waits for.
+    fn finish_one(&self, mut step: u64) {
+        while self.remaining[(step % GENERATIONS) as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.set_up(step + GENERATIONS);
+            self.complete.store(step + 1, Ordering::SeqCst);
+            self.admit();
+            if step + 1 >= self.wanted.load(Ordering::SeqCst) {
+                self.host_bell.ring();
+            }
+            step += 1;
+        }
+    }
+}
+
+impl Source for Eager {
+    fn poll(&self, worker: usize) -> bool {
+        let mut ran = false;
+        while let Some(slot) = self.ready.pop() {
+            self.run(worker, slot);
+            ran = true;
+        }
+        ran
+    }
+
+    fn has_work(&self, _worker: usize) -> bool {
+        !self.ready.is_empty()
+    }
+}

@@ -1,0 +1,187 @@
+//! A lowered graph made ready to run: its memory, and the addresses of what a task touches.
+//!
+//! Both ways of running a graph, replay and eager, end in [`Program::execute`].
+
+#![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
+
+use super::coherence::Coherence;
+use super::local::PerWorker;
+use super::memory::{Bytes, Store};
+use super::runner::Runner;
+use crate::array::Element;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Block, BufferKind, Lowered, Place};
+use crate::machine::{HOST, MemoryId, Unit};
+use crate::plan::{ALIGN, MemoryPlan};
+use crate::sync::atomic::{AtomicPtr, Ordering};
+use std::{ptr, slice};
+
+/// Room for the addresses of one call.
+struct Addresses(Vec<*mut u8>);
+
+// SAFETY: the addresses are scratch space that is filled and used within one call of `execute`.
+unsafe impl Send for Addresses {}
+
+/// One memory: an arena for what a run needs, and the address of each buffer.
+struct Memory {
+    /// Keeps the memory alive that `addresses` points into.
+    _arena: Bytes,
+    addresses: Vec<AtomicPtr<u8>>,
+}
+
+/// A lowered graph with its memory.
+pub(super) struct Program {
+    pub runner: Runner,
+    /// Where the arguments of each task lie.
+    places: Vec<Vec<Place>>,
+    kinds: Vec<BufferKind>,
+    /// Bytes of each buffer's version.
+    sizes: Vec<usize>,
+    /// Bytes from one version of a buffer to the next; 0 where there is one version.
+    strides: Vec<usize>,
+    depth: u64,
+    memories: Vec<Memory>,
+    memory_of: Vec<MemoryId>,
+    coherence: Option<Coherence>,
+    scratch: PerWorker<Addresses>,
+}
+
+impl Program {
+    /// Allocates what the plan asks for in every memory of the units.
+    pub fn new(lowered: &Lowered, plan: &MemoryPlan, units: &[Unit], trace_capacity: usize) -> Result<Self> {
+        let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
+        let mut memories = Vec::new();
+        for memory in 0..n_memories {
+            // Other memories than the host's also need room for copies of the state.
+            let mut end = plan.bytes;
+            let mut offsets = plan.offsets.clone();
+            for (offset, buffer) in offsets.iter_mut().zip(&lowered.buffers) {
+                if offset.is_none() && memory != HOST {
+                    *offset = Some(end);
+                    end += buffer.bytes.next_multiple_of(ALIGN);
+                }
+            }
+            let arena = Bytes::zeroed(end)?;
+            let address = |offset: &Option<usize>| match offset {
+                Some(offset) => AtomicPtr::new(arena.pointer().wrapping_add(*offset)),
+                None => AtomicPtr::new(ptr::null_mut()),
+            };
+            memories.push(Memory { addresses: offsets.iter().map(address).collect(), _arena: arena });
+        }
+        let stride = |buffer: usize| match lowered.buffers[buffer].kind {
+            BufferKind::Ring => lowered.buffers[buffer].bytes.next_multiple_of(ALIGN),
+            _ => 0,
+        };
+        let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
+        Ok(Program {
+            runner: Runner::new(lowered, units.len(), trace_capacity),
+            places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
+            kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),
+            sizes: lowered.buffers.iter().map(|buffer| buffer.bytes).collect(),
+            strides: (0..lowered.buffers.len()).map(stride).collect(),
+            depth: lowered.depth as u64,
+            memories,
+            memory_of: units.iter().map(|unit| unit.memory).collect(),
+            coherence: (n_memories > 1).then(|| Coherence::new(lowered)),
+            scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
+        })
+    }
+
+    /// Points the state buffers at the store's arrays.
+    ///
+    /// The caller keeps the store exclusively borrowed until the run is over.
+    pub fn bind(&self, store: &mut Store) -> Result<()> {
+        for (i, kind) in self.kinds.iter().enumerate() {
+            let BufferKind::State(id) = *kind else { continue };
+            match store.raw(id) {
+                Some((pointer, bytes)) if bytes == self.sizes[i] => {
+                    self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
+                }
+                _ => return Err(Error::new(ErrorKind::Usage, "the graph was recorded for another store")),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn address(&self, memory: MemoryId, buffer: usize, step: u64) -> *mut u8 {
+        let stride = self.strides[buffer];
+        let version = if stride == 0 { 0 } else { (step % self.depth) as usize * stride };
+        self.memories[memory].addresses[buffer].load(Ordering::Relaxed).wrapping_add(version)
+    }
+
+    /// Executes a task of a step on a worker. After a failure, tasks are passed over.
+    ///
+    /// # Safety
+    /// Must be called on the thread of `worker`, during a run for which `bind` succeeded, when everything that the
+    /// task depends on (data and memory edges) has happened before.
+    #[inline]
+    pub unsafe fn execute(&self, worker: usize, task: usize, step: u64) {
+        if self.runner.has_failed() {
+            return;
+        }
+        let memory = self.memory_of[worker];
+        if let Some(coherence) = &self.coherence {
+            coherence.prepare(task, step, memory, |block, from, step| self.copy(block, from, memory, step));
+        }
+        // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are valid for
+        // their tiles: lowering made the buffers large enough and the memory plan gave them room. Accesses are
+        // exclusive where they write: our caller has waited for all edges.
+        unsafe {
+            self.scratch.with(worker, |Addresses(addresses)| {
+                addresses.clear();
+                let of = |place: &Place| self.address(memory, place.buffer, step).wrapping_add(place.offset);
+                addresses.extend(self.places[task].iter().map(of));
+                self.runner.call(worker, task, step, addresses);
+            });
+        }
+    }
+
+    fn copy(&self, block: &Block, from: MemoryId, to: MemoryId, step: u64) {
+        let source = self.address(from, block.buffer, step).wrapping_add(block.range.start);
+        let target = self.address(to, block.buffer, step).wrapping_add(block.range.start);
+        // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source is valid
+        // and only read by others; the target is invalid, so nobody uses it, and its block is locked.
+        unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
+    }
+
+    /// Brings all state back into the host's memory, and makes it valid only there.
+    pub fn flush_state(&self) {
+        let Some(coherence) = &self.coherence else { return };
+        for (buffer, kind) in self.kinds.iter().enumerate() {
+            if matches!(kind, BufferKind::State(_)) {
+                coherence.fetch_buffer(buffer, 0, |block, from, step| self.copy(block, from, HOST, step));
+                coherence.own_buffer(buffer, 0);
+            }
+        }
+    }
+
+    /// The version of a port that a step will read, for the program to fill.
+    ///
+    /// # Safety
+    /// No task may be using this version: step `step - depth` has finished and `step` has not been released. No
+    /// other reference to it may be alive.
+    #[expect(clippy::mut_from_ref, reason = "exclusive access is the caller's promise")]
+    pub unsafe fn port<T: Element>(&self, buffer: usize, step: u64) -> &mut [T] {
+        if let Some(coherence) = &self.coherence {
+            coherence.own_buffer(buffer, step);
+        }
+        let pointer = self.address(HOST, buffer, step).cast::<T>();
+        // SAFETY: the ring buffer has room for this many initialised elements, aligned to 64 bytes, and the caller
+        // vouches for exclusive access.
+        unsafe { slice::from_raw_parts_mut(pointer, self.sizes[buffer] / size_of::<T>()) }
+    }
+
+    /// The version of an output that a step has written.
+    ///
+    /// # Safety
+    /// Step `step` has finished and step `step + depth` has not been released.
+    pub unsafe fn output<T: Element>(&self, buffer: usize, step: u64) -> &[T] {
+        if let Some(coherence) = &self.coherence {
+            coherence.fetch_buffer(buffer, step, |block, from, step| self.copy(block, from, HOST, step));
+        }
+        let pointer = self.address(HOST, buffer, step).cast::<T>();
+        // SAFETY: as in `port`, and nobody writes while the caller's promise holds.
+        unsafe { slice::from_raw_parts(pointer, self.sizes[buffer] / size_of::<T>()) }
+    }
+}

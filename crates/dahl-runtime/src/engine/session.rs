@@ -1,0 +1,198 @@
+//! A session: a lowered graph, planned and bound to a pool of workers, run step after step.
+
+#![expect(unsafe_code, reason = "hands out ring versions while no task uses them")]
+
+use super::eager::Eager;
+use super::memory::Store;
+use super::pool::{Pool, Source};
+use super::program::Program;
+use super::replay::Replay;
+use crate::array::Element;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Lowered, Var};
+use crate::plan::Plan;
+use crate::sync::Arc;
+use crate::trace::{Clock, Trace};
+
+/// How a graph is run.
+enum Executor {
+    Replay(Arc<Replay>),
+    Eager(Arc<Eager>),
+}
+
+/// A lowered graph that is ready to run. Memory is allocated when it is made and given back when it is dropped;
+/// running allocates nothing.
+pub struct Session {
+    pool: Arc<Pool>,
+    program: Arc<Program>,
+    executor: Executor,
+    source: Arc<dyn Source>,
+    rings: Vec<Option<usize>>,
+    depth: u64,
+    steps: u64,
+    clock: Clock,
+}
+
+impl Session {
+    /// Prepares a graph for the pool's workers, keeping the newest `trace_capacity` events of each.
+    pub fn new(pool: &Arc<Pool>, lowered: &Lowered, plan: &Plan, trace_capacity: usize) -> Result<Self> {
+        if let Some(placement) = plan.placement().filter(|p| p.order.len() != pool.n_workers()) {
+            let (planned, there) = (placement.order.len(), pool.n_workers());
+            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        let memory = plan.memory();
+        let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity)?);
+        let edges = [&lowered.edges[..], &memory.edges[..]].concat();
+        let (executor, source): (Executor, Arc<dyn Source>) = match plan.placement() {
+            Some(placement) => {
+                let replay = Arc::new(Replay::new(Arc::clone(&program), placement, &edges, pool.bell()));
+                (Executor::Replay(Arc::clone(&replay)), replay)
+            }
+            None => {
+                let eager =
+                    Arc::new(Eager::new(Arc::clone(&program), lowered.tasks.len(), &edges, pool.bell()));
+                (Executor::Eager(Arc::clone(&eager)), eager)
+            }
+        };
+        pool.attach(Arc::clone(&source));
+        let (pool, rings, depth) = (Arc::clone(pool), lowered.rings.clone(), lowered.depth as u64);
+        Ok(Session { pool, program, executor, source, rings, depth, steps: 0, clock: Clock::start() })
+    }
+
+    /// Runs `n_steps` steps. Before each, `feed` fills its ports; after each, in order, `collect` reads its outputs.
+    /// Several steps are under way at a time, so `feed` is up to the graph's depth ahead of `collect`.
+    pub fn run(
+        &mut self,
+        store: &mut Store,
+        n_steps: u64,
+        mut feed: impl FnMut(u64, &mut Ports<'_>),
+        mut collect: impl FnMut(u64, &Outputs<'_>),
+    ) -> Result<()> {
+        if let Some(error) = self.program.runner.failure() {
+            return Err(error);
+        }
+        self.program.bind(store)?;
+        let first = self.steps;
+        let (mut fed, mut collected) = (first, first);
+        let end = first + n_steps;
+        // Whatever happens, the store is not given back before the workers are done with it.
+        let mut running = Running { session: self, released: first };
+        while collected < end {
+            let session = &*running.session;
+            let room = end.min(collected + session.depth);
+            for step in fed..room {
+                feed(step - first, &mut Ports { session, step });
+            }
+            fed = room;
+            running.release(fed);
+            // Refilling when half of the ring is free keeps the workers busy and wakes this thread rarely.
+            let session = &*running.session;
+            let enough = if fed == end { end } else { collected + (session.depth / 2).max(1) };
+            session.wait(enough);
+            if let Some(error) = session.program.runner.failure() {
+                return Err(error);
+            }
+            let finished = session.finished().min(fed);
+            for step in collected..finished {
+                collect(step - first, &Outputs { session, step });
+            }
+            collected = finished;
+        }
+        Ok(())
+    }
+
+    /// The events since the last call.
+    pub fn take_trace(&mut self) -> Trace {
+        // SAFETY: `&mut self` means that no run is under way, and `run` waits for all workers before it returns.
+        let workers = unsafe { self.program.runner.take_events() };
+        Trace { workers, ticks_per_second: self.clock.ticks_per_second() }
+    }
+
+    fn wait(&self, steps: u64) {
+        match &self.executor {
+            Executor::Replay(replay) => replay.wait(steps),
+            Executor::Eager(eager) => eager.wait(steps),
+        }
+    }
+
+    fn finished(&self) -> u64 {
+        match &self.executor {
+            Executor::Replay(replay) => replay.finished(),
+            Executor::Eager(eager) => eager.finished(),
+        }
+    }
+
+    fn ring<T: Element>(&self, var: &Var) -> usize {
+        assert_eq!(var.dtype(), T::DTYPE, "the array has another element type");
+        let Some(Some(buffer)) = self.rings.get(var.array) else {
+            panic!("neither a port nor an output: {var:?}")
+        };
+        *buffer
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.pool.detach(&self.source);
+    }
+}
+
+/// A run under way. Dropping it, also while unwinding, waits until every released step is finished.
+struct Running<'a> {
+    session: &'a mut Session,
+    released: u64,
+}
+
+impl Running<'_> {
+    fn release(&mut self, step: u64) {
+        self.released = step;
+        match &self.session.executor {
+            Executor::Replay(replay) => replay.release(step),
+            Executor::Eager(eager) => eager.release(step),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.session.wait(self.released);
+        self.session.program.flush_state();
+        self.session.steps = self.released;
+    }
+}
+
+/// The ports of a step that is about to be released.
+pub struct Ports<'a> {
+    session: &'a Session,
+    step: u64,
+}
+
+impl Ports<'_> {
+    /// The elements of a port, to be filled.
+    ///
+    /// # Panics
+    /// If `var` is not a port or has another element type.
+    pub fn get_mut<T: Element>(&mut self, var: &Var) -> &mut [T] {
+        // SAFETY: `run` makes `Ports` only when the step `depth` before has been collected and this one is not
+        // released yet; `&mut self` keeps the program from holding two slices of a port.
+        unsafe { self.session.program.port(self.session.ring::<T>(var), self.step) }
+    }
+}
+
+/// The outputs of a finished step.
+pub struct Outputs<'a> {
+    session: &'a Session,
+    step: u64,
+}
+
+impl Outputs<'_> {
+    /// The elements of an output.
+    ///
+    /// # Panics
+    /// If `var` is not an output or has another element type.
+    pub fn get<T: Element>(&self, var: &Var) -> &[T] {
+        // SAFETY: `run` makes `Outputs` for finished steps, and releases `step + depth` only after collecting `step`.
+        unsafe { self.session.program.output(self.session.ring::<T>(var), self.step) }
+    }
+}

@@ -1,0 +1,501 @@
+//! From tasks on whole arrays to tasks on tile buffers.
+//!
+//! Every recorded task is cut into tiles as its [`TaskCut`] says. An array is cut the way its first writer is cut,
+//! so an output tile always is (a contiguous part of) one buffer. An input region that lies within one buffer is
+//! used where it is; one that spans several, or that a kernel needs in another form, is assembled into a buffer
+//! of its own (this is how halos arise). Where a reduced axis is cut, the tiles are put into groups; the tiles of
+//! a group accumulate one after the other into the group's partial result, and the partial results are reduced in
+//! order just before somebody needs the sum. Neither depends on who executes what.
+
+use super::edges::data_edges;
+use super::lowered::{Access, Buffer, BufferKind, Lowered, Place, Task};
+use super::tiles::{TileOf, Tiles};
+use super::{Graph, Recorded, Role, Var};
+use crate::array::{Dtype, Layout, Region, Shape};
+use crate::codelet::relation::{Accumulate, Mode, Split, Tile};
+use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::{Cut, TaskCut};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+/// Elements that one reducing task handles: enough to outweigh its overhead, few enough to share the work out.
+const REDUCE_ELEMENTS: usize = 4096;
+
+/// Cuts the recorded tasks as `cut` says and orders the resulting tasks by their accesses.
+pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
+    if cut.tasks.len() != graph.tasks().len() || cut.layouts.len() != graph.arrays().len() {
+        return Err(Error::new(ErrorKind::Plan, "the cut was made for another graph: make a new plan"));
+    }
+    let mut lowering = Lowering::new(graph, cut)?;
+    for index in 0..graph.tasks().len() {
+        lowering.task(index)?;
+    }
+    for buffer in 0..lowering.out.buffers.len() {
+        lowering.finish_partials(buffer);
+    }
+    let mut lowered = lowering.out;
+    lowered.edges = data_edges(&lowered.buffers, &lowered.tasks);
+    Ok(lowered)
+}
+
+/// Partial results of one buffer, not yet reduced.
+struct Partials {
+    buffer: usize,
+    dtype: Dtype,
+    /// Bytes from one group's part to the next.
+    stride: usize,
+    /// Byte range -> number of groups and how they are combined.
+    pending: BTreeMap<(usize, usize), (usize, Accumulate)>,
+}
+
+struct Lowering<'a> {
+    graph: &'a Graph,
+    cut: &'a Cut,
+    tiles: Vec<Tiles>,
+    partials: HashMap<usize, Partials>,
+    /// Regions assembled so far, until the array is written again.
+    assembled: HashMap<(Var, Region, Layout), Place>,
+    /// Which tile of the task is being lowered; what is assembled for it belongs to it.
+    tile: (usize, usize),
+    out: Lowered,
+}
+
+/// An argument made ready for a call.
+struct Ready {
+    place: Place,
+    spec: ArgSpec,
+    access: Access,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(graph: &'a Graph, cut: &'a Cut) -> Result<Self> {
+        let out = Lowered { depth: graph.depth(), ..Lowered::default() };
+        let (tiles, partials, assembled) = (Vec::new(), HashMap::new(), HashMap::new());
+        let mut lowering = Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), out };
+        for array in 0..graph.arrays().len() {
+            lowering.cut_array(array)?;
+        }
+        Ok(lowering)
+    }
+
+    /// Cuts an array as its first writer is cut, and makes its buffers.
+    fn cut_array(&mut self, array: usize) -> Result<()> {
+        let info = &self.graph.arrays()[array];
+        let layout = self.cut.layouts[array];
+        let first_buffer = self.out.buffers.len();
+        let tiles = match (info.role, self.first_writer(array)) {
+            (Role::Temporary, Some((task, arg))) => {
+                let mut cuts = self.output_cuts(task, arg);
+                let var = &self.graph.tasks()[task].args[arg];
+                if var.shape != info.shape {
+                    // A reshaped view keeps dimension 0; the others are then not cut.
+                    let uncut = cuts.iter().skip(1).all(|ranges| ranges.len() <= 1);
+                    if !uncut || var.shape.first() != info.shape.first() {
+                        cuts = Vec::new();
+                    } else {
+                        cuts.truncate(1);
+                        cuts.extend(info.shape[1..].iter().map(|&extent| vec![0..extent]));
+                    }
+                }
+                match cuts.is_empty() {
+                    true => Tiles::uncut(info.shape, layout, first_buffer),
+                    false => Tiles::grid(info.shape, cuts, layout, first_buffer),
+                }
+            }
+            _ => Tiles::uncut(info.shape, layout, first_buffer),
+        };
+        let kind = match info.role {
+            Role::Temporary => BufferKind::Temporary,
+            Role::Port | Role::Output => BufferKind::Ring,
+            Role::State(id) => BufferKind::State(id),
+        };
+        if kind != BufferKind::Temporary && layout != Layout::RowMajor {
+            let message =
+                format!("{} is shared with the program and must stay in row-major order", info.name);
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        for (i, region) in tiles.regions().iter().enumerate() {
+            let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
+            let bytes = layout.len(region) * info.dtype.bytes();
+            self.out.buffers.push(Buffer { name, bytes, kind });
+        }
+        self.out.rings.push((kind == BufferKind::Ring).then_some(first_buffer));
+        self.tiles.push(tiles);
+        Ok(())
+    }
+
+    fn first_writer(&self, array: usize) -> Option<(usize, usize)> {
+        self.graph.tasks().iter().enumerate().find_map(|(index, task)| {
+            let n_inputs = task.codelet.relation().n_inputs();
+            let arg = (n_inputs..task.args.len()).find(|&arg| task.args[arg].array == array)?;
+            Some((index, arg))
+        })
+    }
+
+    /// The ranges of each dimension of an output over all tiles of a task.
+    fn output_cuts(&self, task: usize, arg: usize) -> Vec<Vec<Range<usize>>> {
+        let recorded = &self.graph.tasks()[task];
+        let mut cuts: Vec<Vec<Range<usize>>> = vec![Vec::new(); recorded.args[arg].shape.rank()];
+        for (tile, _) in task_tiles(recorded, &self.cut.tasks[task]) {
+            let region = recorded.bound.regions(&tile)[arg];
+            for (dim, ranges) in cuts.iter_mut().enumerate() {
+                if !ranges.contains(&region.range(dim)) {
+                    ranges.push(region.range(dim));
+                }
+            }
+        }
+        cuts
+    }
+
+    fn task(&mut self, index: usize) -> Result<()> {
+        let recorded = &self.graph.tasks()[index];
+        let cut = &self.cut.tasks[index];
+        let relation = recorded.codelet.relation();
+        let n_inputs = relation.n_inputs();
+        let tiles = task_tiles(recorded, cut);
+        let reductions = reductions(recorded, cut);
+        // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
+        let counts: Vec<usize> = (n_inputs..recorded.args.len())
+            .filter_map(|arg| reductions[arg].as_ref().map(|r| r.n_tiles))
+            .collect();
+        let agree = counts.windows(2).all(|pair| pair[0] == pair[1]);
+        for (number, (tile, position)) in tiles.iter().enumerate() {
+            self.tile = (number, tiles.len());
+            let regions = recorded.bound.regions(tile);
+            let (mut specs, mut places, mut accesses) = (Vec::new(), Vec::new(), Vec::new());
+            let mut accumulate = false;
+            for (arg, var) in recorded.args.iter().enumerate() {
+                let need = match cut.implementation.needs {
+                    Needs::Nothing => None,
+                    Needs::Layouts(layouts) => Some(layouts[arg]),
+                };
+                let fail = |error: Error| error.in_task(format!("{} ({arg})", recorded.codelet.name));
+                let ready = if arg < n_inputs {
+                    self.input(var, regions[arg], need)
+                } else {
+                    let mut ready = self.output(var, regions[arg], need).map_err(fail)?;
+                    let declared = &relation.args()[arg];
+                    match &reductions[arg] {
+                        Some(reduction) if reduction.n_tiles > 1 => {
+                            let q = reduction.tile_number(position);
+                            let groups = if agree {
+                                cut.groups.clamp(1, reduction.n_tiles)
+                            } else {
+                                reduction.n_tiles
+                            };
+                            let group = q * groups / reduction.n_tiles;
+                            let adds = q > 0 && (q - 1) * groups / reduction.n_tiles == group;
+                            accumulate |= adds;
+                            ready.access.reads = adds;
+                            if groups > 1 {
+                                self.divert_to_partials(&mut ready, groups, group, reduction.how);
+                            }
+                        }
+                        _ => {
+                            self.finish_partials(ready.access.buffer);
+                            ready.access.reads = declared.mode == Mode::ReadWrite;
+                        }
+                    }
+                    ready
+                };
+                specs.push(ready.spec);
+                places.push(ready.place);
+                if !ready.access.range.is_empty() {
+                    accesses.push(Access { arg, ..ready.access });
+                }
+            }
+            let spec = CallSpec {
+                args: specs,
+                n_inputs,
+                ints: recorded.ints.clone(),
+                scalars: recorded.scalars.clone(),
+                accumulate,
+            };
+            self.out.tasks.push(Task {
+                codelet: recorded.codelet.name,
+                implementation: cut.implementation.name,
+                origin: Some(index),
+                tile: self.tile,
+                kernel: cut.implementation.kernel,
+                spec,
+                places,
+                accesses,
+                flops: recorded.codelet.flops_per_point * recorded.bound.points_in(tile) as f64,
+            });
+        }
+        for var in &recorded.args[n_inputs..] {
+            self.assembled.retain(|(assembled, _, _), _| assembled.array != var.array);
+        }
+        Ok(())
+    }
+
+    /// The tiles of a view that is read. Where the cut of the array does not go with the view's shape, the whole
+    /// array is assembled first.
+    fn tiles_to_read(&mut self, var: &Var) -> Vec<TileOf> {
+        if let Some(tiles) = self.tiles[var.array].through(var) {
+            return tiles;
+        }
+        let info = &self.graph.arrays()[var.array];
+        let whole = Var { offset: 0, shape: info.shape, ..*var };
+        let tiles = self.tiles[var.array].through(&whole).unwrap_or_default();
+        for tile in &tiles {
+            self.finish_partials(tile.buffer);
+        }
+        let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor);
+        let (buffer, region) = (ready.place.buffer, Region::whole(var.shape));
+        vec![TileOf { buffer, region, offset: var.offset, layout: Layout::RowMajor }]
+    }
+
+    fn ready(var: &Var, tile: &TileOf, region: Region) -> Ready {
+        let layout = tile.layout;
+        let spec = ArgSpec { dtype: var.dtype, layout, tile: tile.region, region, extent: var.shape };
+        let size = var.dtype.bytes();
+        let elements = match (layout, region.is_empty()) {
+            (_, true) => 0..0,
+            (Layout::RowMajor, _) => {
+                let last: Vec<usize> = region.hi().iter().map(|hi| hi - 1).collect();
+                layout.offset(&tile.region, region.lo())..layout.offset(&tile.region, &last) + 1
+            }
+            (Layout::Lanes(_), _) => 0..layout.len(&tile.region),
+        };
+        let offset = tile.offset * size;
+        let range = offset + elements.start * size..offset + elements.end * size;
+        Ready {
+            place: Place { buffer: tile.buffer, offset },
+            spec,
+            access: Access { arg: 0, buffer: tile.buffer, range, reads: true, writes: false },
+        }
+    }
+
+    fn input(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Ready {
+        let tiles = self.tiles_to_read(var);
+        let touched: Vec<TileOf> =
+            tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
+        for tile in &touched {
+            self.finish_partials(tile.buffer);
+        }
+        let one = match touched.as_slice() {
+            [] => tiles.first(),
+            [tile] => Some(tile),
+            _ => None,
+        };
+        if let Some(tile) = one {
+            let inside = if touched.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
+            let ready = Self::ready(var, tile, inside);
+            let fits = need.is_none_or(|layout| layout == ready.spec.layout && ready.spec.is_contiguous());
+            if fits || touched.is_empty() {
+                return ready;
+            }
+        }
+        self.assemble(var, &touched, region, need.unwrap_or(Layout::RowMajor))
+    }
+
+    /// Copies a region out of several tiles, or into another layout, once for all who need it.
+    fn assemble(&mut self, var: &Var, tiles: &[TileOf], region: Region, layout: Layout) -> Ready {
+        let key = (*var, region, layout);
+        let spec = ArgSpec { dtype: var.dtype, layout, tile: region, region, extent: var.shape };
+        let bytes = layout.len(&region) * var.dtype.bytes();
+        let place = match self.assembled.get(&key) {
+            Some(&place) => place,
+            None => {
+                let name = format!("{}{region}", self.graph.arrays()[var.array].name);
+                self.out.buffers.push(Buffer { name, bytes, kind: BufferKind::Temporary });
+                let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
+                let pieces: Vec<Ready> = tiles
+                    .iter()
+                    .map(|tile| Self::ready(var, tile, tile.region.intersection(&region)))
+                    .collect();
+                let mut task = Task {
+                    codelet: builtin::ASSEMBLE,
+                    implementation: "reference",
+                    origin: None,
+                    tile: self.tile,
+                    kernel: builtin::assemble(var.dtype),
+                    spec: CallSpec { n_inputs: pieces.len(), ..CallSpec::default() },
+                    places: Vec::new(),
+                    accesses: Vec::new(),
+                    flops: 0.0,
+                };
+                for (arg, piece) in pieces.into_iter().enumerate() {
+                    task.spec.args.push(piece.spec);
+                    task.places.push(piece.place);
+                    task.accesses.push(Access { arg, ..piece.access });
+                }
+                task.spec.args.push(spec.clone());
+                task.places.push(place);
+                task.accesses.push(Access {
+                    arg: tiles.len(),
+                    buffer: place.buffer,
+                    range: 0..bytes,
+                    reads: false,
+                    writes: true,
+                });
+                self.out.tasks.push(task);
+                self.assembled.insert(key, place);
+                place
+            }
+        };
+        Ready {
+            place,
+            spec,
+            access: Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
+        }
+    }
+
+    fn output(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
+        let tiles = self.tiles[var.array].through(var).unwrap_or_default();
+        let tile = tiles.iter().find(|tile| tile.region.contains(&region)).copied();
+        let name = &self.graph.arrays()[var.array].name;
+        let Some(tile) = tile else {
+            let message =
+                format!("the region {region} of {name} is written in one piece but lies in several tiles");
+            return Err(Error::new(ErrorKind::Plan, message));
+        };
+        let region = if region.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
+        let mut ready = Self::ready(var, &tile, region);
+        if !ready.spec.is_contiguous() || need.is_some_and(|layout| layout != ready.spec.layout) {
+            let message = format!("the region {region} of {name} must be written contiguously in {need:?}");
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        ready.access.writes = true;
+        Ok(ready)
+    }
+
+    /// Lets an output go to the partial result of `group` instead of the array itself.
+    fn divert_to_partials(&mut self, ready: &mut Ready, groups: usize, group: usize, how: Accumulate) {
+        let target = ready.access.buffer;
+        let bytes = self.out.buffers[target].bytes.next_multiple_of(64);
+        let buffers = &mut self.out.buffers;
+        let partials = self.partials.entry(target).or_insert_with(|| {
+            let name = format!("{}.parts", buffers[target].name);
+            buffers.push(Buffer { name, bytes: 0, kind: BufferKind::Temporary });
+            let (buffer, dtype) = (buffers.len() - 1, ready.spec.dtype);
+            Partials { buffer, dtype, stride: bytes, pending: BTreeMap::new() }
+        });
+        let size = &mut buffers[partials.buffer].bytes;
+        *size = (*size).max(groups * partials.stride);
+        partials.pending.insert((ready.access.range.start, ready.access.range.end), (groups, how));
+        let shift = group * partials.stride;
+        ready.place = Place { buffer: partials.buffer, offset: ready.place.offset + shift };
+        ready.access.buffer = partials.buffer;
+        ready.access.range = ready.access.range.start + shift..ready.access.range.end + shift;
+    }
+
+    /// Reduces what is pending for a buffer, neighbouring ranges together.
+    fn finish_partials(&mut self, target: usize) {
+        let Some(partials) = self.partials.get_mut(&target) else { return };
+        let size = partials.dtype.bytes();
+        let mut ranges: Vec<(Range<usize>, usize, Accumulate)> = Vec::new();
+        for ((start, end), (groups, how)) in std::mem::take(&mut partials.pending) {
+            match ranges.last_mut() {
+                Some((range, g, h)) if range.end == start && *g == groups && *h == how => range.end = end,
+                _ => ranges.push((start..end, groups, how)),
+            }
+        }
+        let (source, dtype, stride) = (partials.buffer, partials.dtype, partials.stride);
+        let total = self.out.buffers[target].bytes / size;
+        for (range, groups, how) in ranges {
+            let elements = range.start / size..range.end / size;
+            let n_tiles = elements.len().div_ceil(REDUCE_ELEMENTS);
+            for tile in 0..n_tiles {
+                let start = elements.start + tile * REDUCE_ELEMENTS;
+                let part = start..elements.end.min(start + REDUCE_ELEMENTS);
+                let arg = |tile: Region, region: Region, extent: Shape| ArgSpec {
+                    dtype,
+                    layout: Layout::RowMajor,
+                    tile,
+                    region,
+                    extent,
+                };
+                let (parts, sum) = (Shape::new(&[groups, stride / size]), Shape::new(&[total]));
+                let bytes =
+                    |group: usize| group * stride + part.start * size..group * stride + part.end * size;
+                let read = |group: usize| Access {
+                    arg: 0,
+                    buffer: source,
+                    range: bytes(group),
+                    reads: true,
+                    writes: false,
+                };
+                let mut accesses: Vec<Access> = (0..groups).map(read).collect();
+                accesses.push(Access { arg: 1, buffer: target, range: bytes(0), reads: false, writes: true });
+                self.out.tasks.push(Task {
+                    codelet: builtin::REDUCE,
+                    implementation: "reference",
+                    origin: None,
+                    tile: (tile, n_tiles),
+                    kernel: builtin::reduce(dtype, how),
+                    spec: CallSpec {
+                        args: vec![
+                            arg(Region::whole(parts), Region::new(&[0..groups, part.clone()]), parts),
+                            arg(Region::whole(sum), Region::new(std::slice::from_ref(&part)), sum),
+                        ],
+                        n_inputs: 1,
+                        ..CallSpec::default()
+                    },
+                    places: vec![Place { buffer: source, offset: 0 }, Place { buffer: target, offset: 0 }],
+                    accesses,
+                    flops: (part.len() * (groups - 1)) as f64,
+                });
+            }
+        }
+    }
+}
+
+/// The tiles of a task, with their position along each cut axis.
+fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Vec<(Tile, Vec<usize>)> {
+    let mut tiles = vec![(Tile::whole(&recorded.bound), Vec::new())];
+    for (axis, ranges) in &cut.tiles {
+        tiles = tiles
+            .iter()
+            .flat_map(|(tile, position)| {
+                ranges.iter().enumerate().map(move |(i, range)| {
+                    (tile.clone().with(*axis, range.clone()), [&position[..], &[i]].concat())
+                })
+            })
+            .collect();
+    }
+    tiles
+}
+
+/// How the tiles of a task come together in one accumulating output.
+struct Reduction {
+    how: Accumulate,
+    /// Which of the cut axes are reduced for this output, and into how many ranges each is cut.
+    axes: Vec<Option<usize>>,
+    n_tiles: usize,
+}
+
+impl Reduction {
+    /// The number of a tile among those that are reduced into the same output elements.
+    fn tile_number(&self, position: &[usize]) -> usize {
+        let reduced = self.axes.iter().zip(position);
+        reduced.fold(0, |number, (count, &i)| count.map_or(number, |count| number * count + i))
+    }
+}
+
+/// For each argument that accumulates, over which of the cut axes.
+fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduction>> {
+    let whole = Tile::whole(&recorded.bound);
+    let args = recorded.codelet.relation().args();
+    let of_arg = |arg: usize| {
+        let how = args[arg].accumulate?;
+        let axes: Vec<Option<usize>> = cut
+            .tiles
+            .iter()
+            .map(|(axis, ranges)| {
+                let reduced = recorded.bound.axes()[*axis].split == Split::Reduce;
+                let region = |range: &Range<usize>| {
+                    recorded.bound.regions(&whole.clone().with(*axis, range.clone()))[arg]
+                };
+                // The output has the axis if cutting it cuts the output.
+                (reduced && ranges.iter().all(|range| region(range) == region(&ranges[0])))
+                    .then_some(ranges.len())
+            })
+            .collect();
+        let n_tiles = axes.iter().flatten().product();
+        Some(Reduction { how, axes, n_tiles })
+    };
+    (0..args.len()).map(of_arg).collect()
+}

@@ -1,0 +1,147 @@
+//! What engines execute: tasks on tile buffers, and the edges that order them.
+//!
+//! Each access of a task is a byte range of a buffer. Ranges that are written are exact; ranges that are read
+//! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
+
+use super::{StateId, Var};
+use crate::codelet::{CallSpec, Kernel};
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt;
+use std::ops::Range;
+
+/// Index of a task in a [`Lowered`] graph.
+pub type TaskId = u32;
+
+/// What a buffer is for, and so how long it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferKind {
+    /// Lives within a step; may share its place with others.
+    Temporary,
+    /// A ring of versions that the program fills (ports) or reads (outputs), one per step under way.
+    Ring,
+    /// Lives in the store.
+    State(StateId),
+}
+
+/// A contiguous piece of memory.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// The array and tile, for messages.
+    pub name: String,
+    /// Size of one version.
+    pub bytes: usize,
+    /// What it is for.
+    pub kind: BufferKind,
+}
+
+/// A byte range of a buffer that a task touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The argument through which it is touched.
+    pub arg: usize,
+    /// The buffer.
+    pub buffer: usize,
+    /// The bytes.
+    pub range: Range<usize>,
+    /// Whether what is there is read.
+    pub reads: bool,
+    /// Whether it is written: every element of it, but not the padding of lanes, which nobody reads.
+    pub writes: bool,
+}
+
+/// Where an argument of a call lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: usize,
+    /// First byte of the tile in it.
+    pub offset: usize,
+}
+
+/// A task on tile buffers.
+#[derive(Clone)]
+pub struct Task {
+    /// The codelet's name.
+    pub codelet: &'static str,
+    /// The implementation's name.
+    pub implementation: &'static str,
+    /// The recorded task that this is a tile of; none for copies and reductions that lowering inserted.
+    pub origin: Option<usize>,
+    /// Which tile of how many.
+    pub tile: (usize, usize),
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The unchanging part of its call.
+    pub spec: CallSpec,
+    /// Where the arguments lie.
+    pub places: Vec<Place>,
+    /// What it touches.
+    pub accesses: Vec<Access>,
+    /// Floating-point operations.
+    pub flops: f64,
+}
+
+impl Task {
+    /// Bytes that the task touches.
+    pub fn bytes(&self) -> usize {
+        self.accesses.iter().map(|access| access.range.len()).sum()
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) tile {} of {}", self.codelet, self.implementation, self.tile.0 + 1, self.tile.1)
+    }
+}
+
+/// Why one task waits for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EdgeKind {
+    /// It touches the same data, and one of the two writes it.
+    Data,
+    /// Its data lies where the other's data lay.
+    Memory,
+}
+
+/// An order between two tasks: `to` in step `i + distance` starts after `from` in step `i` has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    /// The earlier task.
+    pub from: TaskId,
+    /// The later task.
+    pub to: TaskId,
+    /// Steps between them.
+    pub distance: u32,
+    /// Why.
+    pub kind: EdgeKind,
+}
+
+/// A graph over tile buffers, in an order in which one worker could execute it.
+///
+/// Data edges, within a step and to the next, follow from the accesses in this order; an engine that finds
+/// dependencies by itself (StarPU) submits tasks in an order that agrees with all workers' and with this one
+/// ([`Placement::sequence`](crate::plan::Placement)) and may ignore the edges. The reuse of ring versions is in
+/// neither: a step may start when the step [`Lowered::depth`] before it has finished and its outputs were collected.
+#[derive(Clone, Debug, Default)]
+pub struct Lowered {
+    /// The buffers.
+    pub buffers: Vec<Buffer>,
+    /// The tasks; every edge of distance 0 goes from a lower to a higher index.
+    pub tasks: Vec<Task>,
+    /// The data edges, sorted.
+    pub edges: Vec<Edge>,
+    /// For each array of the recorded graph that is a port or an output, its buffer.
+    pub(crate) rings: Vec<Option<usize>>,
+    /// Versions of ring buffers.
+    pub depth: usize,
+}
+
+impl Lowered {
+    /// The ring buffer of a port or an output.
+    pub fn ring(&self, var: &Var) -> Result<usize> {
+        let found = self.rings.get(var.array).copied().flatten();
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::Usage, "the array is neither a port nor an output of this graph")
+        })
+    }
+}

@@ -1,0 +1,149 @@
+//! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
+
+use crate::array::Layout;
+use crate::codelet::relation::{Split, TileSize};
+use crate::codelet::{Implementation, Needs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Graph, Recorded, Role};
+use std::ops::Range;
+
+/// How one recorded task is cut.
+#[derive(Clone, Debug)]
+pub struct TaskCut {
+    /// The cut axes (indices into the bound relation's axes) and their ranges.
+    pub tiles: Vec<(usize, Vec<Range<usize>>)>,
+    /// Who computes it.
+    pub implementation: &'static Implementation,
+    /// Number of partial results where a reduced axis is cut.
+    pub groups: usize,
+}
+
+/// How a graph is cut.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    /// One entry per recorded task.
+    pub tasks: Vec<TaskCut>,
+    /// The memory order of each array's tiles.
+    pub layouts: Vec<Layout>,
+}
+
+/// What the heuristic cut goes by.
+#[derive(Clone, Debug)]
+pub struct CutOptions {
+    /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an axis
+    /// along which it can be split, along all axes of that tiling along which it can be split.
+    pub tilings: Vec<Vec<(String, usize)>>,
+    /// The most partial results of a reduction. More allow more workers and cost more memory traffic.
+    pub max_groups: usize,
+    /// Names of implementations, best first.
+    pub implementations: Vec<String>,
+}
+
+impl Default for CutOptions {
+    fn default() -> Self {
+        CutOptions {
+            tilings: vec![vec![("n".into(), 16)], vec![("i".into(), 4096)]],
+            max_groups: 16,
+            implementations: vec!["lanes".into(), "reference".into()],
+        }
+    }
+}
+
+/// How an array came to be cut: dimension, its extent, and the ranges.
+type ArrayCut = Vec<(usize, usize, Ranges)>;
+type Ranges = Vec<Range<usize>>;
+
+impl Cut {
+    /// Cuts every task by the first of `options.tilings` that applies (a task to which none does is cut like the
+    /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in another layout are converted by lowering. The number of workers plays no part.
+    pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
+        let mut layouts: Vec<Option<Layout>> =
+            graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
+        let mut array_cuts: Vec<Option<ArrayCut>> = vec![None; graph.arrays().len()];
+        let mut tasks = Vec::with_capacity(graph.tasks().len());
+        for recorded in graph.tasks() {
+            let implementation = choose(recorded, options, &layouts)?;
+            let n_inputs = recorded.codelet.relation().n_inputs();
+            // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
+            let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
+            let tiles = updated
+                .or_else(|| named_tiles(recorded, options))
+                .or_else(|| inherited_tiles(recorded, 0..n_inputs, &array_cuts))
+                .unwrap_or_default();
+            for arg in n_inputs..recorded.args.len() {
+                let array = recorded.args[arg].array;
+                let layout = match implementation.needs {
+                    Needs::Nothing => Layout::RowMajor,
+                    Needs::Layouts(needed) => needed[arg],
+                };
+                layouts[array].get_or_insert(layout);
+                if graph.arrays()[array].role != Role::Temporary {
+                    continue;
+                }
+                array_cuts[array].get_or_insert_with(|| {
+                    let dims = recorded.bound.dims(arg).iter().enumerate();
+                    let cut = dims.filter_map(|(dim, axis)| {
+                        let (_, ranges) = tiles.iter().find(|(cut, _)| Some(*cut) == *axis)?;
+                        Some((dim, recorded.args[arg].shape[dim], ranges.clone()))
+                    });
+                    cut.collect()
+                });
+            }
+            tasks.push(TaskCut { tiles, implementation, groups: options.max_groups });
+        }
+        let layouts = layouts.into_iter().map(|layout| layout.unwrap_or(Layout::RowMajor)).collect();
+        Ok(Cut { tasks, layouts })
+    }
+}
+
+fn choose(
+    recorded: &Recorded,
+    options: &CutOptions,
+    layouts: &[Option<Layout>],
+) -> Result<&'static Implementation> {
+    let outputs = recorded.codelet.relation().n_inputs()..recorded.args.len();
+    let fits = |implementation: &Implementation| match implementation.needs {
+        Needs::Nothing => true,
+        Needs::Layouts(needed) => outputs
+            .clone()
+            .all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg])),
+    };
+    let named =
+        options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
+    named.filter(|implementation| fits(implementation)).next().ok_or_else(|| {
+        let (name, dtype) = (recorded.codelet.name, recorded.dtype);
+        let message =
+            format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);
+        Error::new(ErrorKind::Plan, message)
+    })
+}
+
+/// The cut by the first tiling that applies.
+fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, Ranges)>> {
+    let cut_axis = |(name, size): &(String, usize)| {
+        let axis = recorded.bound.axis(name)?;
+        let bound_axis = &recorded.bound.axes()[axis];
+        (bound_axis.split != Split::Never).then(|| (axis, TileSize::Size(*size).cut(bound_axis.extent)))
+    };
+    let mut cuts =
+        options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
+    cuts.find(|cut| !cut.is_empty())
+}
+
+/// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can
+/// follow it.
+fn inherited_tiles(
+    recorded: &Recorded,
+    args: Range<usize>,
+    array_cuts: &[Option<ArrayCut>],
+) -> Option<Vec<(usize, Ranges)>> {
+    args.into_iter().find_map(|arg| {
+        let var = &recorded.args[arg];
+        let follow = |(dim, extent, ranges): &(usize, usize, Ranges)| {
+            let axis = recorded.bound.dims(arg).get(*dim).copied().flatten()?;
+            let fits = var.shape[*dim] == *extent && recorded.bound.axes()[axis].split != Split::Never;
+            fits.then(|| (axis, ranges.clone()))
+        };
+        Some(array_cuts[var.array].as_ref()?.iter().filter_map(follow).collect())
+    })
+}

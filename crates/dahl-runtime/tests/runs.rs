@@ -1,0 +1,92 @@
+//! Runs of a graph whose workers wait for each other all the time: values, overlap of steps, failures.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod turn;
+
+use dahl_runtime::ErrorKind;
+use dahl_runtime::engine::Pool;
+use dahl_runtime::graph::EdgeKind;
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::Plan;
+use std::sync::Arc;
+use turn::Turn;
+
+fn machines() -> impl Iterator<Item = Machine> {
+    let plain = [1, 2, 4].map(Machine::with_workers);
+    let test = [1, 2, 4].map(|workers| Machine::with_workers(workers).with_test_unit());
+    plain.into_iter().chain(test)
+}
+
+fn plans(turn: &Turn, workers: usize) -> [Plan; 2] {
+    [Plan::heuristic(&turn.lowered, workers), Plan::open(&turn.lowered)]
+}
+
+#[test]
+fn every_engine_computes_every_step_also_over_several_runs() {
+    let turn = Turn::new(6, 2, 8);
+    for machine in machines() {
+        let pool = Arc::new(Pool::new(&machine.units));
+        for plan in plans(&turn, machine.units.len()) {
+            let mut session = turn.session(&pool, &plan);
+            for steps in [1, 0, 7, 8, 9, 500] {
+                turn.run(&mut session, steps, 0.0).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn two_sessions_take_turns_on_one_pool() {
+    let (a, b) = (Turn::new(6, 2, 4), Turn::new(5, 3, 1));
+    let machine = Machine::with_workers(2);
+    let pool = Arc::new(Pool::new(&machine.units));
+    let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2));
+    let mut second = b.session(&pool, &Plan::open(&b.lowered));
+    for round in 0..50 {
+        a.run(&mut first, 3, f64::from(round)).unwrap();
+        b.run(&mut second, 2, f64::from(round)).unwrap();
+    }
+}
+
+#[test]
+fn sharing_memory_across_steps_adds_edges() {
+    let turn = Turn::new(6, 2, 8);
+    for plan in plans(&turn, 2) {
+        let memory = plan.memory();
+        assert!(memory.bytes < memory.bytes_unshared, "{} of {}", memory.bytes, memory.bytes_unshared);
+        assert!(memory.edges.iter().any(|edge| edge.kind == EdgeKind::Memory && edge.distance == 1));
+    }
+}
+
+#[test]
+fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
+    let turn = Turn::new(6, 2, 8);
+    for machine in machines() {
+        let pool = Arc::new(Pool::new(&machine.units));
+        for plan in plans(&turn, machine.units.len()) {
+            for (first, text) in [(980.0, "one thousand"), (1980.0, "a kernel panicked: two thousand")] {
+                let mut session = turn.session(&pool, &plan);
+                // A step after some of which the first element is the number that fails.
+                let error = turn.run(&mut session, 500, first).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Task);
+                let message = error.to_string();
+                assert!(message.contains(text) && message.contains("turn") && message.contains("worker"), "{message}");
+                // What is left behind is not consistent, so the session stays failed.
+                assert!(turn.run(&mut session, 1, 0.0).is_err());
+            }
+            // The pool is as good as new.
+            turn.run(&mut turn.session(&pool, &plan), 10, 0.0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_plan_for_other_workers_is_refused() {
+    let turn = Turn::new(4, 2, 2);
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let plan = Plan::heuristic(&turn.lowered, 3);
+    let error = dahl_runtime::engine::Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Plan);
+    assert!(error.to_string().contains("3 workers"), "{error}");
+}

@@ -1,0 +1,54 @@
+//! Schedules of whole runs, explored by shuttle: clocks and counters, parking, the overlap of steps and of runs.
+
+#![cfg(feature = "shuttle")]
+
+mod turn;
+
+use dahl_runtime::engine::Pool;
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::Plan;
+use std::sync::Arc;
+use turn::Turn;
+
+fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -> Plan) {
+    let body = move || {
+        let machine = machine();
+        let pool = Arc::new(Pool::new(&machine.units));
+        let turn = Turn::new(2, 1, 2);
+        let plan = plan(&turn, machine.units.len());
+        let mut session = turn.session(&pool, &plan);
+        for steps in [3, 1, 2] {
+            turn.run(&mut session, steps, 0.0).unwrap();
+        }
+    };
+    shuttle::check_random(body, iterations);
+    shuttle::check_pct(body, iterations, 3);
+}
+
+fn replay(turn: &Turn, workers: usize) -> Plan {
+    Plan::heuristic(&turn.lowered, workers)
+}
+
+fn eager(turn: &Turn, _workers: usize) -> Plan {
+    Plan::open(&turn.lowered)
+}
+
+#[test]
+fn replay_on_two_workers() {
+    explore(1000, || Machine::with_workers(2), replay);
+}
+
+#[test]
+fn replay_on_three_workers_of_which_one_has_a_memory_of_its_own() {
+    explore(500, || Machine::with_workers(3).with_test_unit(), replay);
+}
+
+#[test]
+fn eager_on_two_workers() {
+    explore(1000, || Machine::with_workers(2), eager);
+}
+
+#[test]
+fn eager_on_three_workers_of_which_one_has_a_memory_of_its_own() {
+    explore(500, || Machine::with_workers(3).with_test_unit(), eager);
+}

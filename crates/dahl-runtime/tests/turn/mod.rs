@@ -1,0 +1,93 @@
+//! A graph for tests of the engines: four times "transpose and add one", cut by rows.
+//!
+//! Every tile needs all tiles of the step before, so workers wait for each other all the time; the first and the
+//! third intermediate share memory, so the next step must wait for the last task of this one although no data
+//! flows between them.
+
+use dahl_runtime::Result;
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs, for_each_index};
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Graph, Lowered, Var, lower};
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
+
+/// `y[i,j] = x[j,i] + 1`; fails on purpose where an element is 1000, panics where it is 2000.
+static TURN: Codelet = Codelet::new(
+    "turn",
+    "x[j,i] -> y[i,j]",
+    1.0,
+    &[Implementation {
+        name: "reference",
+        version: 1,
+        dtype: Dtype::F64,
+        needs: Needs::Nothing,
+        kernel: turn,
+    }],
+);
+
+fn turn(call: &Call<'_>) -> Result<()> {
+    let x = call.input::<f64>(0);
+    let mut y = call.output::<f64>(0);
+    let mut refused = None;
+    for_each_index(y.region(), |index| {
+        let value = x.at([index[1], index[0]]);
+        assert!(value != 2000.0, "two thousand");
+        if value == 1000.0 {
+            refused = Some(format!("one thousand at {index:?}"));
+        }
+        y.put(index, value + 1.0);
+    });
+    match refused {
+        Some(message) => Err(dahl_runtime::Error::new(dahl_runtime::ErrorKind::Task, message)),
+        None => Ok(()),
+    }
+}
+
+/// The graph, its port and its output, for `side` × `side` elements.
+pub struct Turn {
+    pub lowered: Lowered,
+    port: Var,
+    output: Var,
+}
+
+impl Turn {
+    /// Records and lowers it, with tiles of `rows` rows.
+    pub fn new(side: usize, rows: usize, depth: usize) -> Turn {
+        let mut graph = Graph::new(depth);
+        let port = graph.port("p", Dtype::F64, [side, side]);
+        let output = graph.output("out", Dtype::F64, [side, side]);
+        let middle: Vec<Var> = (0..3).map(|i| graph.temporary(&format!("m{i}"), Dtype::F64, [side, side])).collect();
+        let arrays = [&[port], &middle[..], &[output]].concat();
+        for pair in arrays.windows(2) {
+            graph.task(&TURN, Dtype::F64, &[pair[0]], &[pair[1]], &[], &[]).unwrap();
+        }
+        let tilings = vec![vec![("i".into(), rows)]];
+        let options = CutOptions { tilings, implementations: vec!["reference".into()], ..CutOptions::default() };
+        let cut = Cut::heuristic(&graph, &options).unwrap();
+        let lowered = lower(&graph, &cut).unwrap();
+        Turn { lowered, port, output }
+    }
+
+    /// A session on this pool.
+    pub fn session(&self, pool: &std::sync::Arc<Pool>, plan: &Plan) -> Session {
+        Session::new(pool, &self.lowered, plan, 0).unwrap()
+    }
+
+    /// Runs steps whose input is `first`, `first + 1`, … everywhere (with the element's number as a fraction), and
+    /// checks every output.
+    pub fn run(&self, session: &mut Session, steps: u64, first: f64) -> Result<()> {
+        let element = |step: u64, i: usize| first + step as f64 + i as f64 / 1024.0;
+        session.run(
+            &mut Store::new(),
+            steps,
+            |step, ports| {
+                ports.get_mut::<f64>(&self.port).iter_mut().enumerate().for_each(|(i, v)| *v = element(step, i));
+            },
+            |step, outputs| {
+                for (i, &value) in outputs.get::<f64>(&self.output).iter().enumerate() {
+                    assert_eq!(value, element(step, i) + 4.0, "element {i} of step {step}");
+                }
+            },
+        )
+    }
+}

@@ -1,0 +1,151 @@
+//! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on one
+//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets [-- f64] [-- avx2]`.
+//!
+//! Prints the median time, the rate of arithmetic and of memory, and the fraction of the peak of fused
+//! multiply-adds, which is measured first. Arguments are warm in the cache, as far as they fit.
+
+#[path = "../tests/conformance/harness.rs"]
+#[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
+mod harness;
+
+use dahl::op::CODELETS;
+use dahl::op::simd::{Isa, fma_peak};
+use dahl_runtime::array::{Dtype, Layout};
+use dahl_runtime::codelet::Needs;
+use harness::{Arg, Prepared, Random, Settings};
+use std::time::Instant;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let dtype = if arguments.iter().any(|a| a == "f64") { Dtype::F64 } else { Dtype::F32 };
+    let name = if arguments.iter().any(|a| a == "reference") { "reference" } else { "lanes" };
+    let isa = Isa::available()
+        .into_iter()
+        .find(|isa| arguments.iter().any(|a| *a == isa.to_string()))
+        .unwrap_or_else(Isa::current);
+    isa.force(|| bench(name, dtype));
+}
+
+fn bench(name: &str, dtype: Dtype) {
+    let peak = fma_peak(dtype);
+    let n = if dtype == Dtype::F32 { 16 } else { 8 };
+    println!("{name} {dtype} {}, tile of {n} samples, peak {:.1} GFLOP/s", Isa::current(), peak / 1e9);
+    println!("{:18} {:>9} {:>9} {:>9} {:>7}", "codelet", "µs", "GFLOP/s", "GB/s", "peak");
+    let mut total = 0.0;
+    for seed in seed_calls(n) {
+        let codelet = CODELETS.iter().find(|codelet| codelet.name == seed.codelet).expect("a listed codelet");
+        let needs = codelet.implementation(name, dtype).expect("both implementations").needs;
+        let mut random = Random(1);
+        let mut bytes = 0;
+        let mut args = Vec::new();
+        for (i, (kind, extent)) in seed.args.iter().enumerate() {
+            let layout = match needs {
+                Needs::Layouts(layouts) => layouts[i],
+                Needs::Nothing => Layout::RowMajor,
+            };
+            let element = match kind {
+                'b' => Dtype::U8,
+                'i' => Dtype::U32,
+                _ => dtype,
+            };
+            let mut arg = Arg::whole(element, layout, extent);
+            let len: usize = extent.iter().product();
+            let values: Vec<f64> =
+                (0..len).map(|_| if *kind == 't' { random.unit() } else { random.below(4) as f64 }).collect();
+            arg.fill(&values);
+            // The data set is not read as a whole, only the images of the tile.
+            bytes += if seed.codelet.starts_with("load") && i == 0 { 0 } else { len * element.bytes() };
+            args.push(arg);
+        }
+        let settings =
+            Settings { n_inputs: seed.n_inputs, ints: &seed.ints, scalars: &[255.0], accumulate: false };
+        let prepared = Prepared::new(codelet, name, dtype, args, &settings);
+        let seconds = median_seconds(|| prepared.run().expect("the kernel runs"));
+        let flops = seed.points as f64 * codelet.flops_per_point;
+        total += seconds;
+        println!(
+            "{:18} {:9.2} {:9.1} {:9.1} {:6.0}%",
+            seed.codelet,
+            seconds * 1e6,
+            flops / seconds / 1e9,
+            bytes as f64 / seconds / 1e9,
+            100.0 * flops / seconds / peak
+        );
+    }
+    println!("{:18} {:9.2}", "all", total * 1e6);
+}
+
+/// One call: per argument its kind (`t` compute type, `b` bytes, `i` indices) and shape.
+struct SeedCall {
+    codelet: &'static str,
+    args: Vec<(char, Vec<usize>)>,
+    n_inputs: usize,
+    ints: Vec<i64>,
+    /// Points of the iteration space.
+    points: usize,
+}
+
+fn seed_calls(n: usize) -> Vec<SeedCall> {
+    let call = |codelet: &'static str, args: &[(char, &[usize])], n_inputs, ints: &[i64], points| SeedCall {
+        codelet,
+        args: args.iter().map(|(kind, extent)| (*kind, extent.to_vec())).collect(),
+        n_inputs,
+        ints: ints.to_vec(),
+        points,
+    };
+    let (image, conv, pooled) = ([n, 1, 28, 28], [n, 8, 26, 26], [n, 8, 13, 13]);
+    let (conv_len, pooled_len) = (n * 8 * 26 * 26, n * 8 * 13 * 13);
+    let (x, y) = ([n, 1352], [n, 10]);
+    let (w, n_parameters) = ([10, 1352], 8 * 9 + 8 + 13520 + 10);
+    vec![
+        call("load", &[('b', &[64, 1, 28, 28]), ('i', &[n]), ('t', &image)], 2, &[], n * 784),
+        call("load_labels", &[('b', &[64]), ('i', &[n]), ('b', &[n])], 2, &[], n),
+        call(
+            "conv2d",
+            &[('t', &image), ('t', &[8, 1, 3, 3]), ('t', &[8]), ('t', &conv)],
+            3,
+            &[1, 0],
+            conv_len * 9,
+        ),
+        call("relu", &[('t', &conv), ('t', &conv)], 1, &[], conv_len),
+        call("max_pool", &[('t', &conv), ('t', &pooled), ('b', &pooled)], 1, &[2, 0, 2], conv_len),
+        call("dense", &[('t', &x), ('t', &w), ('t', &[10]), ('t', &y)], 3, &[], n * 13520),
+        call("softmax_ce", &[('t', &y), ('b', &[n]), ('t', &[]), ('t', &[]), ('t', &y)], 2, &[], n * 10),
+        call("dense_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &[], n * 13520),
+        call("dense_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &[], n * 13520),
+        call("dense_db", &[('t', &y), ('t', &[10])], 1, &[], n * 10),
+        call(
+            "max_pool_backward",
+            &[('b', &pooled), ('t', &pooled), ('t', &conv)],
+            2,
+            &[2, 0, 2],
+            4 * pooled_len,
+        ),
+        call("relu_backward", &[('t', &conv), ('t', &conv), ('t', &conv)], 2, &[], conv_len),
+        call("conv2d_dw", &[('t', &image), ('t', &conv), ('t', &[8, 1, 3, 3])], 2, &[1, 0], conv_len * 9),
+        call("channel_sum", &[('t', &conv), ('t', &[8])], 1, &[], conv_len),
+        call("sgd", &[('t', &[n_parameters]), ('t', &[]), ('t', &[n_parameters])], 2, &[], n_parameters),
+    ]
+}
+
+/// The median time of a call, over batches long enough for the clock.
+fn median_seconds(mut f: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    let mut n_warm = 0;
+    while start.elapsed().as_millis() < 20 {
+        f();
+        n_warm += 1;
+    }
+    let per_batch = (n_warm / 100).max(1);
+    let mut seconds: Vec<f64> = (0..101)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..per_batch {
+                f();
+            }
+            start.elapsed().as_secs_f64() / per_batch as f64
+        })
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}

@@ -1,0 +1,375 @@
+//! Reads data sets in the IDX format: MNIST, Fashion-MNIST and their relatives.
+//!
+//! An IDX file is a big-endian header and then the values. The header is two zero bytes, the element
+//! type (8 for unsigned bytes), the number of dimensions, and each dimension as 32 bits. A data set
+//! is four such files in a folder: images and labels, for training and for testing.
+//!
+//! The header is not trusted: memory grows with the bytes that really arrive, never with the count a
+//! header claims, and reading stops one byte after the end the header announces.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use flate2::read::MultiGzDecoder;
+
+use super::{Dataset, Split};
+use crate::error::{Error, Result};
+
+const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
+const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
+const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
+const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
+
+/// The largest height and width that is taken for an image rather than for a damaged header.
+const MAX_SIDE: usize = 4096;
+
+/// The most bytes one file may hold, since all of it is kept in memory.
+const MAX_BYTES: usize = 1 << 33;
+
+/// The most memory that is reserved on the word of a header alone.
+const MAX_TRUSTED_BYTES: usize = 1 << 26;
+
+/// The first bytes of every gzip file; an IDX file begins with two zeros instead.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Reads the data set in the folder `dir`.
+///
+/// The folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte`
+/// and `t10k-labels-idx1-ubyte`, each as it is or compressed with the ending `.gz`; where both are
+/// present the plain file is read. The number of classes is the largest training label plus one.
+///
+/// ```no_run
+/// let data = dahl::dataset::idx("data/fashion-mnist")?;
+/// assert_eq!(data.shape, [1, 28, 28]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// A folder or file that is missing, a file that is damaged, too short, too long or of another kind,
+/// and files that do not fit together are errors that name the file, what was expected and what came.
+pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
+    let dir = dir.as_ref();
+    if !dir.is_dir() {
+        let found = if dir.exists() { "is not a folder" } else { "does not exist" };
+        return Err(Error::data(
+            dir,
+            format!(
+                "expected a folder with the files {TRAIN_IMAGES}, {TRAIN_LABELS}, {TEST_IMAGES} and \
+                 {TEST_LABELS} (each may end in .gz), but this path {found}; check the path"
+            ),
+        ));
+    }
+
+    // Inflating takes most of the time, and the four files are independent of each other. Results
+    // are looked at in a fixed order, so that a folder with several faults gives the same error
+    // every time.
+    let [train_images, train_labels, test_images, test_labels] = thread::scope(|scope| {
+        [
+            (TRAIN_IMAGES, Content::Images),
+            (TRAIN_LABELS, Content::Labels),
+            (TEST_IMAGES, Content::Images),
+            (TEST_LABELS, Content::Labels),
+        ]
+        .map(|(stem, content)| scope.spawn(move || IdxFile::read(find(dir, stem)?, content)))
+        .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
+    });
+    let train = Pair::new(train_images?, train_labels?)?;
+    let test = Pair::new(test_images?, test_labels?)?;
+
+    if test.sides() != train.sides() {
+        let ([h, w], [test_h, test_w]) = (train.sides(), test.sides());
+        return Err(Error::data(
+            &test.images.path,
+            format!(
+                "expected images of {h} x {w} pixels as in {}, but these are {test_h} x {test_w}; \
+                 take both files from the same data set",
+                train.images.path.display()
+            ),
+        ));
+    }
+    let largest = train.labels.bytes.iter().max().copied().unwrap_or(0);
+    if let Some(at) = test.labels.bytes.iter().position(|&label| label > largest) {
+        return Err(Error::data(
+            &test.labels.path,
+            format!(
+                "expected labels from 0 to {largest} as in {}, but label number {at} is {}; take \
+                 both files from the same data set",
+                train.labels.path.display(),
+                test.labels.bytes[at]
+            ),
+        ));
+    }
+
+    let [height, width] = train.sides();
+    Ok(Dataset {
+        name: name(dir),
+        shape: [1, height, width],
+        classes: usize::from(largest) + 1,
+        train: train.into_split(),
+        test: test.into_split(),
+    })
+}
+
+/// The name of the folder, also where it is given as `.` or ends in `..`.
+fn name(dir: &Path) -> String {
+    let full = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    full.file_name().map_or_else(|| "idx".to_owned(), |last| last.to_string_lossy().into_owned())
+}
+
+/// The file `stem`, plain or compressed, in `dir`.
+fn find(dir: &Path, stem: &str) -> Result<PathBuf> {
+    let plain = dir.join(stem);
+    let compressed = dir.join(format!("{stem}.gz"));
+    [plain, compressed].into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        Error::data(
+            dir,
+            format!(
+                "expected a file {stem} or {stem}.gz in this folder, but neither is there; add \
+                     the missing file or check the path"
+            ),
+        )
+    })
+}
+
+/// What a file is expected to hold.
+#[derive(Clone, Copy)]
+enum Content {
+    Images,
+    Labels,
+}
+
+impl Content {
+    /// What a person calls it.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Images => "images",
+            Self::Labels => "labels",
+        }
+    }
+
+    /// Images have a count, rows and columns; labels only a count.
+    fn rank(self) -> usize {
+        match self {
+            Self::Images => 3,
+            Self::Labels => 1,
+        }
+    }
+
+    /// The first four bytes: unsigned bytes with so many dimensions.
+    fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Images => [0, 0, 8, 3],
+            Self::Labels => [0, 0, 8, 1],
+        }
+    }
+}
+
+/// One IDX file in memory, inflated and checked.
+struct IdxFile {
+    path: PathBuf,
+    dims: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl IdxFile {
+    /// Reads the file at `path`, inflating it if it is compressed.
+    ///
+    /// The first bytes decide about that and not the ending, because browsers and archive tools
+    /// like to inflate a file and keep its name, or the other way round.
+    fn read(path: PathBuf, content: Content) -> Result<Self> {
+        let unreadable = |error: io::Error| {
+            Error::data(
+                &path,
+                format!(
+                    "expected a readable file, but reading it failed ({error}); check its \
+                     permissions and its disk"
+                ),
+            )
+        };
+        let mut file = File::open(&path).map_err(unreadable)?;
+        let mut start = Vec::new();
+        file.by_ref()
+            .take(GZIP_MAGIC.len() as u64)
+            .read_to_end(&mut start)
+            .and_then(|_| file.rewind())
+            .map_err(unreadable)?;
+
+        if start == GZIP_MAGIC {
+            Self::parse(path, content, MultiGzDecoder::new(file))
+        } else {
+            Self::parse(path, content, file)
+        }
+    }
+
+    /// Checks the header that `source` begins with and reads exactly what it announces.
+    fn parse(path: PathBuf, content: Content, mut source: impl Read) -> Result<Self> {
+        let header_len = 4 + 4 * content.rank();
+        let mut header = Vec::with_capacity(header_len);
+        fill(&path, &mut source, &mut header, header_len)?;
+        if let Some(magic) = header.first_chunk::<4>()
+            && *magic != content.magic()
+        {
+            return Err(wrong_magic(&path, content, *magic));
+        }
+        if header.len() < header_len {
+            return Err(Error::data(
+                &path,
+                format!(
+                    "expected an IDX header of {header_len} bytes, but the data end after {}; fetch \
+                     the file again",
+                    header.len()
+                ),
+            ));
+        }
+        let dims: Vec<usize> = header[4..]
+            .chunks_exact(4)
+            .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]) as usize)
+            .collect();
+        let expected = payload_bytes(&path, content, &dims)?;
+
+        let mut bytes = Vec::with_capacity(expected.min(MAX_TRUSTED_BYTES));
+        fill(&path, &mut source, &mut bytes, expected)?;
+        if bytes.len() < expected {
+            return Err(Error::data(
+                &path,
+                format!(
+                    "expected {expected} bytes for {} {}, but the data end after {}; the file is \
+                     cut off: fetch it again",
+                    dims[0],
+                    content.noun(),
+                    bytes.len()
+                ),
+            ));
+        }
+        // Asking for one byte more finds data that do not belong there. In a compressed file it
+        // also makes the decoder compare the checksum, which follows the data.
+        let n_beyond = source.take(1).read_to_end(&mut Vec::new()).map_err(|error| damaged(&path, &error))?;
+        if n_beyond > 0 {
+            return Err(Error::data(
+                &path,
+                format!(
+                    "expected the data to end after {expected} bytes for {} {}, but more follow; \
+                     the file is damaged: fetch it again",
+                    dims[0],
+                    content.noun()
+                ),
+            ));
+        }
+        Ok(Self { path, dims, bytes })
+    }
+}
+
+/// Appends up to `n_bytes` from `source` to `bytes`; fewer arrive only where the data end.
+///
+/// A compressed file that is cut off ends in an error of the decoder, which counts as an end: what
+/// is missing is then told in the file's own terms. Other errors of the decoder mean damage.
+fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_bytes: usize) -> Result<()> {
+    match source.take(n_bytes as u64).read_to_end(bytes) {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// The error for data that cannot be read or inflated to their end.
+fn damaged(path: &Path, error: &io::Error) -> Error {
+    Error::data(
+        path,
+        format!(
+            "expected data that are intact to their end, but reading failed ({error}); the file is \
+             damaged: fetch it again"
+        ),
+    )
+}
+
+/// The bytes that follow a header with these dimensions, if the dimensions are believable.
+fn payload_bytes(path: &Path, content: Content, dims: &[usize]) -> Result<usize> {
+    let noun = content.noun();
+    if dims[0] == 0 {
+        return Err(Error::data(
+            path,
+            format!("expected at least one of the {noun}, but the header says 0; fetch the file again"),
+        ));
+    }
+    if dims[1..].iter().any(|side| !(1..=MAX_SIDE).contains(side)) {
+        return Err(Error::data(
+            path,
+            format!(
+                "expected images of 1 to {MAX_SIDE} rows and columns, but the header says {} x {}; \
+                 the file is damaged: fetch it again",
+                dims[1], dims[2]
+            ),
+        ));
+    }
+    dims.iter()
+        .try_fold(1_usize, |product, &dim| product.checked_mul(dim))
+        .filter(|&bytes| bytes <= MAX_BYTES)
+        .ok_or_else(|| {
+            let sizes: Vec<String> = dims.iter().map(ToString::to_string).collect();
+            Error::data(
+                path,
+                format!(
+                    "expected at most {MAX_BYTES} bytes of {noun}, since they are kept in memory, \
+                     but the header says {}; the file is damaged: fetch it again",
+                    sizes.join(" x ")
+                ),
+            )
+        })
+}
+
+/// The error for a file that does not begin as `content` should.
+fn wrong_magic(path: &Path, content: Content, came: [u8; 4]) -> Error {
+    let hint = if came == Content::Images.magic() {
+        "this is a file of images: check whether the files were swapped"
+    } else if came == Content::Labels.magic() {
+        "this is a file of labels: check whether the files were swapped"
+    } else if came.starts_with(&GZIP_MAGIC) {
+        "the file was compressed twice: decompress it once"
+    } else {
+        "this is no IDX file of unsigned bytes: fetch it again"
+    };
+    Error::data(
+        path,
+        format!(
+            "expected {} with the magic number 0x{:08x}, but the file begins with 0x{:08x}; {hint}",
+            content.noun(),
+            u32::from_be_bytes(content.magic()),
+            u32::from_be_bytes(came)
+        ),
+    )
+}
+
+/// The images and labels of one split, as many of the one as of the other.
+struct Pair {
+    images: IdxFile,
+    labels: IdxFile,
+}
+
+impl Pair {
+    fn new(images: IdxFile, labels: IdxFile) -> Result<Self> {
+        let (n_images, n_labels) = (images.dims[0], labels.dims[0]);
+        if n_images != n_labels {
+            return Err(Error::data(
+                &labels.path,
+                format!(
+                    "expected {n_images} labels, one for each image in {}, but there are \
+                     {n_labels}; take both files from the same data set",
+                    images.path.display()
+                ),
+            ));
+        }
+        Ok(Self { images, labels })
+    }
+
+    /// Height and width of the images.
+    fn sides(&self) -> [usize; 2] {
+        [self.images.dims[1], self.images.dims[2]]
+    }
+
+    fn into_split(self) -> Split {
+        Split { images: self.images.bytes, labels: self.labels.bytes }
+    }
+}

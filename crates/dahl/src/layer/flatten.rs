@@ -1,0 +1,38 @@
+//! From images to vectors.
+
+use super::{Forward, Layer, Tape};
+use crate::error::Result;
+use dahl_runtime::array::Shape;
+use dahl_runtime::graph::Var;
+
+/// The same elements as one vector per sample; nothing moves.
+#[derive(Clone, Debug)]
+pub struct Flatten;
+
+impl Layer for Flatten {
+    fn name(&self) -> &'static str {
+        "flatten"
+    }
+
+    fn output(&self, input: Shape) -> Result<Shape> {
+        Ok(Shape::new(&[input.len()]))
+    }
+
+    fn forward(&self, _tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
+        let n = x.shape()[0];
+        let y = x.reshape([n, x.shape().len() / n.max(1)])?;
+        Ok(Forward { x, y, saved: Vec::new() })
+    }
+
+    fn backward(
+        &self,
+        _tape: &mut Tape<'_>,
+        _parameters: &[Var],
+        _gradients: &[Var],
+        forward: &Forward,
+        dy: Var,
+        _wants_dx: bool,
+    ) -> Result<Option<Var>> {
+        Ok(Some(dy.reshape(forward.x.shape())?))
+    }
+}

@@ -1,0 +1,47 @@
+//! Two-dimensional convolution (cross-correlation, as in PyTorch) with bias.
+//!
+//! `y[n,k,oy,ox] = b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx]`, zero outside the image. A task
+//! may cover a part of the channels `c` and add to what the others left; the one that starts at channel 0 adds
+//! the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when accumulating).
+
+mod lanes;
+
+use super::real::Real;
+use super::window::Window;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+
+/// `y = b + x ⋆ w`; integers: stride, padding.
+pub static CODELET: Codelet = Codelet::new(
+    "conv2d",
+    "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
+    2.0,
+    super::implementations!(reference, lanes::conv2d, 1, [L R R L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
+    let mut y = call.output::<T>(0);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let (channels, rows, columns) = (x.region().range(1), x.region().range(2), x.region().range(3));
+    let has_bias = channels.start == 0;
+    for_each_index(y.region(), |index| {
+        let &[n, k, oy, ox] = index else { unreachable!("y has four dimensions") };
+        let mut sum = if call.accumulate() { y.at([n, k, oy, ox]) } else { T::default() };
+        if has_bias {
+            sum += b.at([k]);
+        }
+        for c in channels.clone() {
+            for ky in w.region().range(2) {
+                let Some(iy) = window.input(oy, ky, &rows) else { continue };
+                for kx in w.region().range(3) {
+                    if let Some(ix) = window.input(ox, kx, &columns) {
+                        sum += x.at([n, c, iy, ix]) * w.at([k, c, ky, kx]);
+                    }
+                }
+            }
+        }
+        y.set([n, k, oy, ox], sum);
+    });
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! The gradient of a convolution's weights.
+//!
+//! `dw[k,c,ky,kx] = Σ_{n,oy,ox} x[n,c,oy*s+ky-p,ox*s+kx-p] dy[n,k,oy,ox]`, zero outside the image. Bytes: `x` and
+//! `dy` read once at least, `dw` written.
+
+mod lanes;
+
+use super::real::Real;
+use super::window::Window;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+
+/// `dw += x ⋆ dy`; integers: stride, padding.
+pub static CODELET: Codelet = Codelet::new(
+    "conv2d_dw",
+    "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
+    2.0,
+    super::implementations!(reference, lanes::conv2d_dw, 1, [L L R]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
+    let mut dw = call.output::<T>(0);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let (rows, columns) = (x.region().range(2), x.region().range(3));
+    for_each_index(dw.region(), |index| {
+        let &[k, c, ky, kx] = index else { unreachable!("dw has four dimensions") };
+        let mut sum = if call.accumulate() { dw.at([k, c, ky, kx]) } else { T::default() };
+        for n in dy.region().range(0) {
+            for oy in dy.region().range(2) {
+                let Some(iy) = window.input(oy, ky, &rows) else { continue };
+                for ox in dy.region().range(3) {
+                    if let Some(ix) = window.input(ox, kx, &columns) {
+                        sum += x.at([n, c, iy, ix]) * dy.at([n, k, oy, ox]);
+                    }
+                }
+            }
+        }
+        dw.set([k, c, ky, kx], sum);
+    });
+    Ok(())
+}

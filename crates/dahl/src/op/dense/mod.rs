@@ -1,0 +1,37 @@
+//! Fully connected layer with bias.
+//!
+//! `y[n,o] = b[o] + Σ_i x[n,i] w[o,i]`. A task may cover a part of the inputs `i` and add to what the others
+//! left; the one that starts at input 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `y = b + x wᵀ`
+pub static CODELET: Codelet = Codelet::new(
+    "dense",
+    "x[n,i] w[o,i] b[o] -> y[n,o] +=",
+    2.0,
+    super::implementations!(reference, lanes::dense, 1, [L R R L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
+    let mut y = call.output::<T>(0);
+    let inputs = x.region().range(1);
+    for n in y.region().range(0) {
+        for o in y.region().range(1) {
+            let mut sum = if call.accumulate() { y.at([n, o]) } else { T::default() };
+            if inputs.start == 0 {
+                sum += b.at([o]);
+            }
+            for i in inputs.clone() {
+                sum += x.at([n, i]) * w.at([o, i]);
+            }
+            y.set([n, o], sum);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The gradient of a fully connected layer's bias: `db[o] = Σ_n dy[n,o]`. Bytes: `dy` read once, `db` written.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `db[o] += Σ dy[n,o]`
+pub static CODELET: Codelet = Codelet::new(
+    "dense_db",
+    "dy[n,o] -> db[o] +=",
+    1.0,
+    super::implementations!(reference, lanes::dense_db, 1, [L R]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let dy = call.input::<T>(0);
+    let mut db = call.output::<T>(0);
+    for o in db.region().range(0) {
+        let mut sum = if call.accumulate() { db.at([o]) } else { T::default() };
+        for n in dy.region().range(0) {
+            sum += dy.at([n, o]);
+        }
+        db.set([o], sum);
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! The gradient of a fully connected layer's input: `dx[n,i] = Σ_o dy[n,o] w[o,i]`. Bytes: `dy` and `w` read
+//! once, `dx` written once (and read, when accumulating).
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `dx += dy w`
+pub static CODELET: Codelet = Codelet::new(
+    "dense_dx",
+    "dy[n,o] w[o,i] -> dx[n,i] +=",
+    2.0,
+    super::implementations!(reference, lanes::dense_dx, 1, [L R L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
+    let mut dx = call.output::<T>(0);
+    for n in dx.region().range(0) {
+        for i in dx.region().range(1) {
+            let mut sum = if call.accumulate() { dx.at([n, i]) } else { T::default() };
+            for o in dy.region().range(1) {
+                sum += dy.at([n, o]) * w.at([o, i]);
+            }
+            dx.set([n, i], sum);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The floating-point types that codelets compute in: what kernels need beyond [`Element`].
+
+use super::math;
+use super::simd::{Kernel, dispatch};
+use dahl_runtime::array::Element;
+use dahl_runtime::codelet::Call;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// `f32` or `f64`, with the shape of its sample lanes: one cache line of samples side by side.
+pub(crate) trait Real:
+    Element
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+{
+    /// Samples per group in `Layout::Lanes`: as many as fill a cache line.
+    const LANES: usize;
+    /// One group's values of one element: `[Self; LANES]`.
+    type Lanes: Copy + AsRef<[Self]> + AsMut<[Self]>;
+    /// One group's bytes of one element (masks, labels): `[u8; LANES]`.
+    type Bytes: Copy + AsRef<[u8]> + AsMut<[u8]>;
+    /// A square of values, for transposition: `[[Self; LANES]; LANES]`.
+    type Block: Copy + AsRef<[Self::Lanes]> + AsMut<[Self::Lanes]>;
+
+    /// Minus infinity.
+    const NEG_INFINITY: Self;
+    /// A block of zeros.
+    const ZERO_BLOCK: Self::Block;
+    /// Lanes of zeros.
+    const ZERO_LANES: Self::Lanes;
+
+    /// The nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+    /// `self * factor + term`, rounded once.
+    fn fused(self, factor: Self, term: Self) -> Self;
+    /// The exponential function, the same on every machine.
+    fn exponential(self) -> Self;
+    /// The natural logarithm, the same on every machine.
+    fn logarithm(self) -> Self;
+    /// Whether this is not a number.
+    fn is_nan(self) -> bool;
+
+    /// Memory in lanes, cut into groups' elements.
+    fn lanes(data: &[Self]) -> &[Self::Lanes];
+    /// Memory in lanes, cut into groups' elements.
+    fn lanes_mut(data: &mut [Self]) -> &mut [Self::Lanes];
+    /// Bytes in lanes, cut into groups' elements.
+    fn bytes(data: &[u8]) -> &[Self::Bytes];
+    /// Bytes in lanes, cut into groups' elements.
+    fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes];
+
+    /// The first `LANES` of these as a square.
+    fn block(rows: &[Self::Lanes]) -> &Self::Block;
+    /// The first `LANES` of these as a square.
+    fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block;
+
+    /// [`Call::map_flat`] in pieces of one lane vector.
+    fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes);
+    /// [`Call::map2_flat`] in pieces of one lane vector.
+    fn map2_flat(call: &Call<'_>, f: impl Fn(Self::Lanes, Self::Lanes) -> Self::Lanes);
+    /// Runs a kernel with the best instruction set of this machine.
+    fn dispatch<K: Kernel<Self>>(kernel: K) -> K::Output;
+}
+
+macro_rules! real {
+    ($real:ident, $lanes:literal, $exp:ident, $ln:ident) => {
+        impl Real for $real {
+            const LANES: usize = $lanes;
+            type Lanes = [$real; $lanes];
+            type Bytes = [u8; $lanes];
+            type Block = [[$real; $lanes]; $lanes];
+
+            const NEG_INFINITY: Self = $real::NEG_INFINITY;
+            const ZERO_BLOCK: Self::Block = [[0.0; $lanes]; $lanes];
+            const ZERO_LANES: Self::Lanes = [0.0; $lanes];
+
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as $real
+            }
+
+            #[inline(always)]
+            fn fused(self, factor: Self, term: Self) -> Self {
+                self.mul_add(factor, term)
+            }
+
+            #[inline(always)]
+            fn exponential(self) -> Self {
+                math::$exp(self)
+            }
+
+            #[inline(always)]
+            fn logarithm(self) -> Self {
+                math::$ln(self)
+            }
+
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+
+            #[inline(always)]
+            fn lanes(data: &[Self]) -> &[Self::Lanes] {
+                data.as_chunks().0
+            }
+
+            #[inline(always)]
+            fn lanes_mut(data: &mut [Self]) -> &mut [Self::Lanes] {
+                data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn bytes(data: &[u8]) -> &[Self::Bytes] {
+                data.as_chunks().0
+            }
+
+            #[inline(always)]
+            fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes] {
+                data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn block(rows: &[Self::Lanes]) -> &Self::Block {
+                rows.first_chunk().expect("a square has as many rows as columns")
+            }
+
+            #[inline(always)]
+            fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block {
+                rows.first_chunk_mut().expect("a square has as many rows as columns")
+            }
+
+            #[inline(always)]
+            fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes) {
+                call.map_flat(f);
+            }
+
+            #[inline(always)]
+            fn map2_flat(call: &Call<'_>, f: impl Fn(Self::Lanes, Self::Lanes) -> Self::Lanes) {
+                call.map2_flat(f);
+            }
+
+            fn dispatch<K: Kernel<Self>>(kernel: K) -> K::Output {
+                dispatch!($real, kernel)
+            }
+        }
+    };
+}
+
+real!(f32, 16, exp_f32, ln_f32);
+real!(f64, 8, exp_f64, ln_f64);

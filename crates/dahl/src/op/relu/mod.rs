@@ -1,0 +1,17 @@
+//! Rectified linear unit: `y = max(x, 0)`, where NaN stays NaN (and -0 stays -0) as in PyTorch. May run in place. Bytes: one
+//! element read, one written.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `y = max(x, 0)`
+pub static CODELET: Codelet =
+    Codelet::new("relu", "x[..] -> y[..]", 1.0, super::implementations!(reference, lanes::relu, 1, [L L]));
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    call.map(|x: T| if T::default() > x { T::default() } else { x });
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! The gradient of the rectified linear unit, from its *output*: `dx = dy` where `y > 0`, else 0 (so that the
+//! derivative at 0 is 0). May run in place of `dy`. Bytes: two elements read, one written.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `dx = dy · [y > 0]`
+pub static CODELET: Codelet = Codelet::new(
+    "relu_backward",
+    "y[..] dy[..] -> dx[..]",
+    1.0,
+    super::implementations!(reference, lanes::relu_backward, 1, [L L L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    call.map2(|y: T, dy: T| if y > T::default() { dy } else { T::default() });
+    Ok(())
+}

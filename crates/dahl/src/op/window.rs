@@ -1,0 +1,96 @@
+//! The index arithmetic of sliding windows along one axis: `input = output * stride + tap - pad`.
+
+use std::ops::Range;
+
+/// How a window moves along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Steps of the input per step of the output.
+    pub(crate) stride: usize,
+    /// How far the first window starts before the input.
+    pub(crate) pad: usize,
+}
+
+impl Window {
+    /// The input that this tap of this output reads, if it lies in `inputs`.
+    #[inline(always)]
+    pub(crate) fn input(self, output: usize, tap: usize, inputs: &Range<usize>) -> Option<usize> {
+        (output * self.stride + tap).checked_sub(self.pad).filter(|input| inputs.contains(input))
+    }
+
+    /// Which of `taps` read inside `inputs`, for one output.
+    #[inline(always)]
+    pub(crate) fn taps(self, output: usize, taps: &Range<usize>, inputs: &Range<usize>) -> Range<usize> {
+        let start = output * self.stride;
+        let lo = (inputs.start + self.pad).saturating_sub(start).max(taps.start);
+        let hi = (inputs.end + self.pad).saturating_sub(start).min(taps.end);
+        lo..hi.max(lo)
+    }
+
+    /// Which of `outputs` read inside `inputs` with every one of `taps`: the windows that need no clipping.
+    #[inline(always)]
+    pub(crate) fn interior(
+        self,
+        outputs: &Range<usize>,
+        taps: &Range<usize>,
+        inputs: &Range<usize>,
+    ) -> Range<usize> {
+        let lo =
+            (inputs.start + self.pad).saturating_sub(taps.start).div_ceil(self.stride).max(outputs.start);
+        let last_tap = taps.end.saturating_sub(1);
+        // output * stride + last_tap - pad < inputs.end
+        let hi = match (inputs.end + self.pad).checked_sub(last_tap + 1) {
+            Some(room) => (room / self.stride + 1).min(outputs.end),
+            None => outputs.start,
+        };
+        let lo = lo.min(outputs.end);
+        lo..hi.max(lo)
+    }
+
+    /// Which of `outputs` have a window of `taps` taps that covers this input.
+    #[inline(always)]
+    pub(crate) fn outputs(self, input: usize, taps: usize, outputs: &Range<usize>) -> Range<usize> {
+        let from_first = input + self.pad;
+        let lo = (from_first + 1).saturating_sub(taps).div_ceil(self.stride).max(outputs.start);
+        let hi = (from_first / self.stride + 1).min(outputs.end);
+        lo..hi.max(lo)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_agree_with_the_definition() {
+        for stride in 1..4 {
+            for pad in 0..4 {
+                for n_taps in 1..5 {
+                    for inputs in [0..7, 2..5, 3..3, 4..9] {
+                        check(Window { stride, pad }, n_taps, inputs);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(window: Window, n_taps: usize, inputs: Range<usize>) {
+        let (taps, outputs) = (0..n_taps, 1..6);
+        let reads = |output, tap| window.input(output, tap, &inputs);
+        for output in outputs.clone() {
+            let range = window.taps(output, &taps, &inputs);
+            let interior = window.interior(&outputs, &taps, &inputs);
+            for tap in taps.clone() {
+                assert_eq!(range.contains(&tap), reads(output, tap).is_some(), "{window:?} {output} {tap}");
+            }
+            assert_eq!(interior.contains(&output), range == taps, "{window:?} {inputs:?} {output}");
+        }
+        for input in inputs.clone() {
+            let range = window.outputs(input, n_taps, &outputs);
+            for output in outputs.clone() {
+                let covers = taps.clone().any(|tap| reads(output, tap) == Some(input));
+                assert_eq!(range.contains(&output), covers, "{window:?} {input} {output}");
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The graph of a step: load the batch, forward, loss, and for training backward and update.
+
+use crate::error::Result;
+use crate::layer::Tape;
+use crate::model::Sequential;
+use crate::op;
+use dahl_runtime::array::Dtype;
+use dahl_runtime::engine::Store;
+use dahl_runtime::graph::{Graph, Role, StateId, Var};
+
+/// Steps that the program may be ahead of the workers. Deep enough that it wakes up rarely; the ports are small.
+const DEPTH: usize = 64;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepKind {
+    /// Forward, backward, update.
+    Train,
+    /// The same, with the gradients as an output, for comparison with other programs.
+    TrainDumped,
+    /// Forward only.
+    Evaluate,
+}
+
+/// Where the arrays that outlive a step are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    pub weights: StateId,
+    pub images: StateId,
+    pub labels: StateId,
+}
+
+/// A recorded step and its ports and outputs.
+pub(super) struct Step {
+    pub graph: Graph,
+    /// Which images to take.
+    pub index: Var,
+    /// The learning rate, for training.
+    pub learning_rate: Option<Var>,
+    /// Mean loss and number of correct answers.
+    pub metrics: Var,
+    /// The gradients, where they are dumped.
+    pub gradients: Option<Var>,
+}
+
+impl Step {
+    /// Records a step for batches of `n` images.
+    pub fn record(
+        model: &Sequential,
+        store: &Store,
+        state: State,
+        dtype: Dtype,
+        n: usize,
+        kind: StepKind,
+    ) -> Result<Step> {
+        let mut graph = Graph::new(DEPTH);
+        let weights = store.record(&mut graph, state.weights);
+        let images = store.record(&mut graph, state.images);
+        let labels = store.record(&mut graph, state.labels);
+        let index = graph.port("index", Dtype::U32, [n]);
+        let metrics = graph.output("metrics", dtype, [2]);
+        let role = if kind == StepKind::TrainDumped { Role::Output } else { Role::Temporary };
+        let mut tape = Tape::new(&mut graph, dtype);
+
+        let x = tape.array("x", model.batch_shape(n));
+        let label = tape.array_of("label", Dtype::U8, [n]);
+        tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])?;
+        tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
+        let passes = model.forward(&mut tape, weights, x)?;
+        let logits = passes.last().map_or(x, |pass| pass.y);
+        let dlogits = tape.array("dlogits", logits.shape());
+        let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
+        tape.task(&op::softmax_ce::CODELET, &[logits, label], &[loss, correct, dlogits], &[])?;
+
+        let mut learning_rate = None;
+        let mut dumped = None;
+        if kind != StepKind::Evaluate {
+            let rate = tape.graph().port("learning_rate", dtype, []);
+            let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
+            model.backward(&mut tape, weights, gradients, &passes, dlogits)?;
+            tape.task(&op::sgd::CODELET, &[gradients, rate], &[weights], &[])?;
+            learning_rate = Some(rate);
+            if kind == StepKind::TrainDumped {
+                dumped = Some(gradients);
+            }
+        }
+        Ok(Step { graph, index, learning_rate, metrics, gradients: dumped })
+    }
+}

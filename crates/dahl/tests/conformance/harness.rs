@@ -1,0 +1,169 @@
+//! Calls kernels by hand: arguments with their own memory, in any layout and window.
+
+#![expect(unsafe_code, reason = "a kernel call borrows raw memory; the arguments here own it")]
+
+use dahl_runtime::Result;
+use dahl_runtime::array::{Dtype, Layout, Region, Shape};
+use dahl_runtime::codelet::{ArgSpec, Call, CallSpec, Codelet, for_each_index};
+
+/// A cache line, for the alignment that engines give.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// One argument of a call, with its memory.
+#[derive(Clone)]
+pub struct Arg {
+    /// What the kernel is told about it.
+    pub spec: ArgSpec,
+    memory: Vec<Line>,
+}
+
+impl Arg {
+    /// An argument whose memory is filled with bytes of ones: NaN in floating point, 255 in bytes.
+    pub fn new(dtype: Dtype, layout: Layout, extent: Shape, tile: Region, region: Region) -> Self {
+        let bytes = layout.len(&tile) * dtype.bytes();
+        let memory = vec![Line([0xff; 64]); bytes.div_ceil(64)];
+        Arg { spec: ArgSpec { dtype, layout, tile, region, extent }, memory }
+    }
+
+    /// A whole array in this layout.
+    pub fn whole(dtype: Dtype, layout: Layout, extent: &[usize]) -> Self {
+        let region = Region::whole(Shape::new(extent));
+        Arg::new(dtype, layout, Shape::new(extent), region, region)
+    }
+
+    /// Fills the region from `values`, last dimension fastest, and leaves everything around it.
+    pub fn fill(&mut self, values: &[f64]) {
+        let mut values = values.iter();
+        for_each_index(&self.spec.region.clone(), |index| {
+            self.set(index, *values.next().expect("a value per element"));
+        });
+    }
+
+    /// The elements of the region, last dimension fastest.
+    pub fn values(&self) -> Vec<f64> {
+        let mut values = Vec::new();
+        for_each_index(&self.spec.region, |index| values.push(self.get(index)));
+        values
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.memory.as_flattened_bytes()
+    }
+
+    fn place(&self, index: &[usize]) -> usize {
+        self.spec.layout.offset(&self.spec.tile, index) * self.spec.dtype.bytes()
+    }
+
+    fn get(&self, index: &[usize]) -> f64 {
+        let at = self.place(index);
+        let bytes = &self.bytes()[at..at + self.spec.dtype.bytes()];
+        match self.spec.dtype {
+            Dtype::F32 => f32::from_ne_bytes(bytes.try_into().expect("4 bytes")).into(),
+            Dtype::F64 => f64::from_ne_bytes(bytes.try_into().expect("8 bytes")),
+            Dtype::U8 => bytes[0].into(),
+            Dtype::U32 => u32::from_ne_bytes(bytes.try_into().expect("4 bytes")).into(),
+        }
+    }
+
+    fn set(&mut self, index: &[usize], value: f64) {
+        let at = self.place(index);
+        let size = self.spec.dtype.bytes();
+        let encoded = match self.spec.dtype {
+            Dtype::F32 => (value as f32).to_ne_bytes().to_vec(),
+            Dtype::F64 => value.to_ne_bytes().to_vec(),
+            Dtype::U8 => vec![value as u8],
+            Dtype::U32 => (value as u32).to_ne_bytes().to_vec(),
+        };
+        for (i, byte) in encoded.into_iter().enumerate().take(size) {
+            self.memory[(at + i) / 64].0[(at + i) % 64] = byte;
+        }
+    }
+}
+
+trait Flatten {
+    fn as_flattened_bytes(&self) -> &[u8];
+}
+
+impl Flatten for Vec<Line> {
+    fn as_flattened_bytes(&self) -> &[u8] {
+        // SAFETY: `Line` is `repr(C)` with 64 bytes and an alignment of 64, so a slice of lines is a slice of
+        // bytes without padding.
+        unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), self.len() * 64) }
+    }
+}
+
+/// A call with its arguments, ready to run as often as wanted.
+pub struct Prepared {
+    spec: CallSpec,
+    args: Vec<Arg>,
+    pointers: Vec<*mut u8>,
+    kernel: fn(&Call<'_>) -> Result<()>,
+}
+
+impl Prepared {
+    /// The implementation `name` of a codelet, on `args`.
+    pub fn new(codelet: &Codelet, name: &str, dtype: Dtype, mut args: Vec<Arg>, call: &Settings<'_>) -> Self {
+        let implementation = codelet
+            .implementation(name, dtype)
+            .unwrap_or_else(|| panic!("{} has no {name} for {dtype}", codelet.name));
+        let spec = CallSpec {
+            args: args.iter().map(|arg| arg.spec.clone()).collect(),
+            n_inputs: call.n_inputs,
+            ints: call.ints.to_vec(),
+            scalars: call.scalars.to_vec(),
+            accumulate: call.accumulate,
+        };
+        let pointers = args.iter_mut().map(|arg| arg.memory.as_mut_ptr().cast()).collect();
+        Prepared { spec, args, pointers, kernel: implementation.kernel }
+    }
+
+    /// Lets argument `to` use the memory of argument `from`: for work in place.
+    pub fn share(&mut self, from: usize, to: usize) {
+        assert_eq!(self.args[from].memory.len(), self.args[to].memory.len());
+        self.pointers[to] = self.pointers[from];
+    }
+
+    /// Runs the kernel.
+    pub fn run(&self) -> Result<()> {
+        // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout and
+        // aligned to 64 bytes; nothing else touches it meanwhile. `share` is used for elementwise codelets only.
+        let call = unsafe { Call::new(&self.spec, &self.pointers) };
+        (self.kernel)(&call)
+    }
+
+    /// The arguments back.
+    pub fn into_args(self) -> Vec<Arg> {
+        self.args
+    }
+}
+
+/// What a call has besides its arguments.
+#[derive(Clone, Copy, Default)]
+pub struct Settings<'a> {
+    /// How many arguments are only read.
+    pub n_inputs: usize,
+    /// Integer parameters.
+    pub ints: &'a [i64],
+    /// Floating-point parameters.
+    pub scalars: &'a [f64],
+    /// Whether outputs add to what is there.
+    pub accumulate: bool,
+}
+
+/// A small generator of the same random numbers everywhere.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number in `0..n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n.max(1)
+    }
+
+    /// The next number in -1..1, exact in `f32`.
+    pub fn unit(&mut self) -> f64 {
+        self.below(1 << 20) as f64 / (1 << 19) as f64 - 1.0
+    }
+}

@@ -1,0 +1,63 @@
+//! The same plan gives the same bits: whatever the schedule, the number of workers, the number of memories, and
+//! however often it is repeated.
+
+use dahl::dataset::{self, Dataset};
+use dahl::model::Sequential;
+use dahl::train::Schedule;
+use dahl::{Trainer, random::Stream};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::machine::Machine;
+
+const REPETITIONS: usize = 100;
+const STEPS: u64 = 12;
+
+/// Batches of 60: four chunks of 16, the last of them ragged.
+fn batches(data: &Dataset) -> Vec<Vec<u32>> {
+    (0..STEPS).map(|step| Stream::new(5, step).permutation(data.train.len())[..60].to_vec()).collect()
+}
+
+fn bits(
+    machine: &Machine,
+    schedule: Schedule,
+    dtype: Dtype,
+    data: &Dataset,
+    batches: &[Vec<u32>],
+) -> Vec<u64> {
+    let mut model = Sequential::seed([1, 8, 8], 10);
+    model.initialise(9).expect("the model is sound");
+    let trainer = Trainer::new(machine).sgd(0.1).dtype(dtype).schedule(schedule);
+    let dump = trainer.replay_batches(&mut model, data, batches).expect("training works");
+    let weights = model.weights().expect("trained");
+    dump.losses.iter().chain(&dump.gradients).chain(weights).map(|v| v.to_bits()).collect()
+}
+
+fn check(dtype: Dtype, repetitions: usize) {
+    let data = dataset::digits();
+    let batches = batches(&data);
+    let expected = bits(&Machine::with_workers(1), Schedule::Replay, dtype, &data, &batches);
+    for workers in [1, 2, 4] {
+        for schedule in [Schedule::Replay, Schedule::Eager] {
+            for test_unit in [false, true] {
+                let machine = Machine::with_workers(workers);
+                let machine = if test_unit { machine.with_test_unit() } else { machine };
+                for repetition in 0..repetitions {
+                    let found = bits(&machine, schedule, dtype, &data, &batches);
+                    assert!(
+                        found == expected,
+                        "{dtype}, {workers} workers, {schedule:?}, test unit {test_unit}, repetition {repetition}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_repetitions_on_every_engine_give_the_same_bits() {
+    check(Dtype::F32, REPETITIONS);
+}
+
+#[test]
+fn every_engine_gives_the_same_bits_in_f64() {
+    check(Dtype::F64, 5);
+}
