@@ -8,7 +8,8 @@ mod kernels;
 
 use dahl_runtime::array::{Array, Params, submit};
 use dahl_runtime::engine::bell::Bell;
-use dahl_runtime::engine::{Pool, Queue, Source};
+use dahl_runtime::engine::queue::Queue;
+use dahl_runtime::engine::{Pool, Source};
 use dahl_runtime::machine::{HOST, Machine, Unit, UnitKind};
 use dahl_runtime::{Result, Runtime};
 use kernels::{BLEND, COPY, FAIL, SHIFT};

@@ -92,6 +92,7 @@ struct Submission {
 struct Worker {
     /// Whether it computes in the host's memory, where submitted tasks are.
     serves: bool,
+    /// Never contended: only the worker takes it, also around kernels, whose panics are caught inside.
     scratch: Mutex<Scratch>,
 }
 
@@ -300,7 +301,7 @@ impl Tasks {
     }
 
     fn wait_for(&self, ticket: Ticket) {
-        for _ in 0..SPINS {
+        for _ in (0u32..).take(SPINS) {
             if !self.slots.is_alive(ticket) {
                 return;
             }
