@@ -27,10 +27,8 @@ fn empty(call: &Call<'_>) -> Result<()> {
 
 fn main() -> Result<()> {
     let n_workers = n_cores().min(2);
-    println!(
-        "{N_TASKS} empty tasks, {n_workers} workers, {} cores: median ns per task (fastest, slowest)",
-        n_cores()
-    );
+    println!("{N_TASKS} empty tasks, {n_workers} workers, {} cores", n_cores());
+    println!("{:<44} {:>8} {:>8} {:>8} {:>8}", "ns per task", "median", "fastest", "slowest", "CPU");
     bare_call();
     rayon_spawn(n_workers)?;
     dynamic(n_workers)?;

@@ -16,39 +16,54 @@ use std::panic::Location;
 mod sealed {
     use super::*;
 
-    /// What the runtime needs to know about an argument. Only this crate's arrays can tell.
-    pub struct Given<'g> {
+    /// The runtime of an array, which is nobody else's business.
+    pub struct Home<'g>(pub(super) &'g Arc<Inner>);
+
+    /// The list that arrays add themselves to.
+    pub struct List<'g> {
+        pub(super) args: &'g mut Vec<Argument>,
         pub(super) runtime: &'g Arc<Inner>,
-        pub(super) argument: Argument,
+        /// Whether all of them belong to this runtime.
+        pub(super) is_at_home: bool,
     }
 
     pub trait Sealed {
-        fn given(&self) -> Given<'_>;
+        fn home(&self) -> Home<'_>;
+        fn add_to(&self, list: &mut List<'_>);
     }
 
     impl<T: Element, const R: usize> Sealed for Array<'_, T, R> {
-        fn given(&self) -> Given<'_> {
-            let argument = Argument {
+        fn home(&self) -> Home<'_> {
+            Home(&self.runtime)
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            list.is_at_home &= Arc::ptr_eq(&self.runtime, list.runtime);
+            list.args.push(Argument {
                 pointer: Address(self.raw.pointer.cast()),
                 dtype: T::DTYPE,
                 shape: Shape::new(&self.raw.shape),
                 tile: self.raw.tile(),
                 base: self.place.base,
                 region: self.place.region,
-            };
-            Given { runtime: &self.runtime, argument }
+            });
         }
     }
 
     impl<T: Element, const R: usize> Sealed for Owned<T, R> {
-        fn given(&self) -> Given<'_> {
-            (**self).given()
+        fn home(&self) -> Home<'_> {
+            (**self).home()
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            (**self).add_to(list);
         }
     }
 
     impl<T: Element, const R: usize> Sealed for Part<'_, T, R> {
-        fn given(&self) -> Given<'_> {
-            (**self).given()
+        fn home(&self) -> Home<'_> {
+            (**self).home()
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            (**self).add_to(list);
         }
     }
 }
@@ -139,18 +154,15 @@ pub fn submit(
     let Some(first) = outputs.first() else {
         return Err(with_context(Error::new(ErrorKind::Usage, "a task needs an output")));
     };
-    let runtime = first.given().runtime;
+    let sealed::Home(runtime) = first.home();
     let arguments = |args: &mut Vec<Argument>| {
-        let outputs = outputs.iter().map(|array| array.given());
-        for given in inputs.iter().map(|array| array.given()).chain(outputs) {
-            if !Arc::ptr_eq(given.runtime, runtime) {
-                let message =
-                    format!("argument {} belongs to another runtime than the first output", args.len());
-                return Err(Error::new(ErrorKind::Usage, message));
-            }
-            args.push(given.argument);
+        let mut list = sealed::List { args, runtime, is_at_home: true };
+        inputs.iter().for_each(|array| array.add_to(&mut list));
+        outputs.iter().for_each(|array| array.add_to(&mut list));
+        match list.is_at_home {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Usage, "the arguments belong to different runtimes")),
         }
-        Ok(())
     };
     let request = Request { codelet, implementation, ints: params.ints, accumulate: params.accumulate };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches

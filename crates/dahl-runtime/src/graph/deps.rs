@@ -54,6 +54,8 @@ const HASH_FROM: usize = 8;
 /// Below this number of predecessors duplicates are looked for one by one rather than by sorting.
 const SORT_FROM: usize = 32;
 const FIRST_PRUNE: usize = 64;
+/// Room for readers in a cell that has any.
+const FEW_READERS: usize = 24;
 
 impl<T> Default for Tracker<T> {
     fn default() -> Self {
@@ -308,8 +310,12 @@ impl<T: Copy + Ord> Cell<T> {
             self.writer = Some(task);
         } else if self.readers.last() != Some(&task) {
             // Data that is read for ever and never written must not remember its readers for ever.
+            // Whether a task is alive is mostly a cache miss; many in one go overlap.
             if self.readers.len() == self.readers.capacity() {
                 self.readers.retain(|&reader| alive(reader));
+                if 2 * self.readers.len() >= self.readers.capacity() {
+                    self.readers.reserve(self.readers.len().max(FEW_READERS));
+                }
             }
             self.readers.push(task);
         }

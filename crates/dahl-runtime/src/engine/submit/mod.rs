@@ -31,7 +31,7 @@ use crate::machine::HOST;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop};
 use failures::Failures;
-use slots::{Body, Slots, Ticket, Touch};
+use slots::{Body, Slots, Ticket};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use templates::{Finder, Found, Template, TemplateId, Templates};
@@ -171,23 +171,20 @@ impl Tasks {
         let ticket = self.slots.ticket(index);
         let alive = |ticket| self.slots.is_alive(ticket);
         let Submission { tracker, args, preds, .. } = submission;
+        preds.clear();
         // SAFETY: the slot has just been taken from the free list and is nowhere else.
         let body = unsafe { slot.body() };
         body.n_args = args.len() as u32;
         body.location = location;
         body.scalars.clear();
         body.scalars.extend_from_slice(scalars);
-        body.touches.clear();
-        preds.clear();
-        {
-            body.template = found;
-            let template = self.template(&body.template);
-            for (i, arg) in args.iter().enumerate() {
-                let (reads, writes) = (template.reads[i], i >= template.spec.n_inputs);
-                body.pointers[i] = arg.pointer;
-                body.touches.push(Touch { base: arg.base, region: arg.region, reads, writes });
-                tracker.access_alive(arg.base, &arg.region, writes, ticket, preds, alive);
-            }
+        body.template = found;
+        // The slot keeps this list and gives its old one back.
+        std::mem::swap(&mut body.args, args);
+        let n_inputs = self.template(&body.template).spec.n_inputs;
+        for (i, arg) in body.args.iter().enumerate() {
+            body.pointers[i] = arg.pointer;
+            tracker.access_alive(arg.base, &arg.region, i >= n_inputs, ticket, preds, alive);
         }
         slot.pending.store(1, Ordering::Relaxed);
         for &pred in &*preds {
@@ -199,7 +196,7 @@ impl Tasks {
             }
         }
         let n_submitted = &self.n_submitted.0;
-        n_submitted.store(n_submitted.load(Ordering::Relaxed) + 1, Ordering::SeqCst);
+        n_submitted.store(n_submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
         drop(guard);
         if slot.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.push_ready(index);
@@ -288,7 +285,8 @@ impl Tasks {
         n_waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Both counters only rise, so equal counters were equal when the first was read.
+    /// Both counters only rise, so equal counters were equal when the first was read. Whoever has run a task or
+    /// counts on others having done so has seen its submission counted.
     fn is_all_done(&self) -> bool {
         self.n_finished.0.load(Ordering::SeqCst) == self.n_submitted.0.load(Ordering::SeqCst)
     }
@@ -324,15 +322,18 @@ impl Tasks {
         {
             // SAFETY: this worker has found the task ready, and puts the slot on the free list later.
             let body = unsafe { slot.body() };
-            let cause = if self.failures.any() { self.failures.cause_of(&body.touches) } else { None };
+            let template = self.template(&body.template);
+            let cause = match self.failures.any() {
+                true => self.failures.cause_of(&body.args, &template.reads),
+                false => None,
+            };
             let outcome = match cause {
                 Some(cause) => Err(cause),
-                None => self.execute(body, scratch).map_err(|error| {
-                    let task = self.template(&body.template).describe();
-                    error.in_task(task).on_worker(worker).at(body.location)
-                }),
+                None => self
+                    .execute(body, scratch)
+                    .map_err(|error| error.in_task(template.describe()).on_worker(worker).at(body.location)),
             };
-            self.failures.record(&body.touches, outcome);
+            self.failures.record(&body.args[template.spec.n_inputs..], outcome);
         }
         let watched = {
             let mut links = lock(&slot.links);

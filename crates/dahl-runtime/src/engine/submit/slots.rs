@@ -9,8 +9,7 @@
 //! Most of a task's cost is moving its slot between the caches of two cores. What a worker needs therefore lies in
 //! three cache lines; what only a failure needs lies elsewhere and stays with the submitting thread.
 
-use super::templates::{Found, TemplateId};
-use crate::array::Region;
+use super::templates::{Argument, Found, TemplateId};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use std::cell::UnsafeCell;
@@ -40,17 +39,6 @@ unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
 
-/// What a task touches, for failures.
-#[derive(Clone, Copy)]
-pub(crate) struct Touch {
-    pub base: usize,
-    pub region: Region,
-    /// Whether the task needs what was there before.
-    pub reads: bool,
-    /// Whether the task changes it.
-    pub writes: bool,
-}
-
 /// What a task is.
 pub(crate) struct Body {
     pub template: Found,
@@ -58,7 +46,8 @@ pub(crate) struct Body {
     pub location: &'static Location<'static>,
     pub scalars: Vec<f64>,
     pub pointers: [Address; MAX_ARGS],
-    pub touches: Vec<Touch>,
+    /// For failures; on lines that a worker does not look at otherwise.
+    pub args: Vec<Argument>,
 }
 
 /// What waits for a task.
@@ -89,7 +78,7 @@ impl Default for Slot {
             location: Location::caller(),
             scalars: Vec::new(),
             pointers: [Address(std::ptr::null_mut()); MAX_ARGS],
-            touches: Vec::new(),
+            args: Vec::new(),
         };
         Slot {
             generation: AtomicU32::new(0),
