@@ -71,7 +71,10 @@ fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
                 let error = turn.run(&mut session, 500, first).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Task);
                 let message = error.to_string();
-                assert!(message.contains(text) && message.contains("turn") && message.contains("worker"), "{message}");
+                assert!(
+                    message.contains(text) && message.contains("turn") && message.contains("worker"),
+                    "{message}"
+                );
                 // What is left behind is not consistent, so the session stays failed.
                 assert!(turn.run(&mut session, 1, 0.0).is_err());
             }

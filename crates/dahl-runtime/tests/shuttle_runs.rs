@@ -14,10 +14,10 @@ fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -
     let body = move || {
         let machine = machine();
         let pool = Arc::new(Pool::new(&machine.units));
-        let turn = Turn::new(2, 1, 2);
+        let turn = Turn::new(2, 1, 4);
         let plan = plan(&turn, machine.units.len());
         let mut session = turn.session(&pool, &plan);
-        for steps in [3, 1, 2] {
+        for steps in [6, 1, 3] {
             turn.run(&mut session, steps, 0.0).unwrap();
         }
     };

@@ -9,7 +9,7 @@
 
 use super::edges::data_edges;
 use super::lowered::{Access, Buffer, BufferKind, Lowered, Place, Task};
-use super::tiles::{TileOf, Tiles};
+use super::tiles::{TileOf, Tiles, whole};
 use super::{Graph, Recorded, Role, Var};
 use crate::array::{Dtype, Layout, Region, Shape};
 use crate::codelet::relation::{Accumulate, Mode, Split, Tile};
@@ -95,7 +95,7 @@ impl<'a> Lowering<'a> {
                         cuts = Vec::new();
                     } else {
                         cuts.truncate(1);
-                        cuts.extend(info.shape[1..].iter().map(|&extent| vec![0..extent]));
+                        cuts.extend(info.shape[1..].iter().map(|&extent| whole(extent)));
                     }
                 }
                 match cuts.is_empty() {

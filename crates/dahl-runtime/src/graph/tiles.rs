@@ -33,9 +33,7 @@ pub(super) struct TileOf {
 impl Tiles {
     /// One tile: the whole array.
     pub fn uncut(shape: Shape, layout: Layout, first_buffer: usize) -> Self {
-        #[expect(clippy::single_range_in_vec_init, reason = "one range per dimension")]
-        let cuts = shape.iter().map(|&extent| vec![0..extent]).collect();
-        Tiles { shape, cuts, layout, first_buffer }
+        Tiles { shape, cuts: shape.iter().map(|&extent| whole(extent)).collect(), layout, first_buffer }
     }
 
     /// A grid of tiles.
@@ -55,7 +53,7 @@ impl Tiles {
             regions = regions
                 .iter()
                 .flat_map(|prefix: &Vec<Range<usize>>| {
-                    cuts.iter().map(|cut| [&prefix[..], &[cut.clone()]].concat())
+                    cuts.iter().map(|cut| [&prefix[..], std::slice::from_ref(cut)].concat())
                 })
                 .collect();
         }
@@ -88,4 +86,10 @@ impl Tiles {
         let tiles = regions.enumerate().map(tile);
         Some(tiles.collect())
     }
+}
+
+/// The cut of a dimension that is not cut.
+#[expect(clippy::single_range_in_vec_init, reason = "a list of ranges that happens to have one")]
+pub(super) fn whole(extent: usize) -> Vec<Range<usize>> {
+    vec![0..extent]
 }

@@ -108,9 +108,9 @@ fn choose(
             .clone()
             .all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg])),
     };
-    let named =
+    let mut named =
         options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
-    named.filter(|implementation| fits(implementation)).next().ok_or_else(|| {
+    named.find(|implementation| fits(implementation)).ok_or_else(|| {
         let (name, dtype) = (recorded.codelet.name, recorded.dtype);
         let message =
             format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);

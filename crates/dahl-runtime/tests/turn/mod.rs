@@ -56,13 +56,15 @@ impl Turn {
         let mut graph = Graph::new(depth);
         let port = graph.port("p", Dtype::F64, [side, side]);
         let output = graph.output("out", Dtype::F64, [side, side]);
-        let middle: Vec<Var> = (0..3).map(|i| graph.temporary(&format!("m{i}"), Dtype::F64, [side, side])).collect();
+        let middle: Vec<Var> =
+            (0..3).map(|i| graph.temporary(&format!("m{i}"), Dtype::F64, [side, side])).collect();
         let arrays = [&[port], &middle[..], &[output]].concat();
         for pair in arrays.windows(2) {
             graph.task(&TURN, Dtype::F64, &[pair[0]], &[pair[1]], &[], &[]).unwrap();
         }
         let tilings = vec![vec![("i".into(), rows)]];
-        let options = CutOptions { tilings, implementations: vec!["reference".into()], ..CutOptions::default() };
+        let options =
+            CutOptions { tilings, implementations: vec!["reference".into()], ..CutOptions::default() };
         let cut = Cut::heuristic(&graph, &options).unwrap();
         let lowered = lower(&graph, &cut).unwrap();
         Turn { lowered, port, output }
@@ -81,7 +83,11 @@ impl Turn {
             &mut Store::new(),
             steps,
             |step, ports| {
-                ports.get_mut::<f64>(&self.port).iter_mut().enumerate().for_each(|(i, v)| *v = element(step, i));
+                ports
+                    .get_mut::<f64>(&self.port)
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, v)| *v = element(step, i));
             },
             |step, outputs| {
                 for (i, &value) in outputs.get::<f64>(&self.output).iter().enumerate() {

@@ -9,6 +9,8 @@
 //!
 //! To add a codelet, add its folder and its line in [`CODELETS`].
 
+#![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
+
 pub mod planned;
 mod math;
 mod real;

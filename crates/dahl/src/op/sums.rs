@@ -17,7 +17,7 @@ pub(crate) fn plane_sums<T: Real, S: Simd<T>>(
     const CHAINS: usize = 4;
     let n_planes = sums.len();
     let n_groups = n_samples.div_ceil(T::LANES);
-    let plane_len = if n_groups * n_planes == 0 { 0 } else { data.len() / (n_groups * n_planes) };
+    let plane_len = data.len().checked_div(n_groups * n_planes).unwrap_or(0);
     for (k, sum) in sums.iter_mut().enumerate() {
         let mut total = s.zero();
         for group in 0..n_groups {

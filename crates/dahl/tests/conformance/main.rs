@@ -139,7 +139,9 @@ fn every_implementation_agrees_with_the_reference() {
     for case in all_cases() {
         for dtype in DTYPES {
             let expected = run(&case, "reference", dtype, Window::Whole).expect("the reference runs");
-            for implementation in case.codelet.implementations.iter().filter(|i| i.dtype == dtype) {
+            for implementation in
+                case.codelet.implementations.iter().filter(|i| i.dtype == dtype && i.name != "reference")
+            {
                 let got = run(&case, implementation.name, dtype, Window::Whole).expect("the kernel runs");
                 assert_close(&case, implementation.name, dtype, &expected, &got);
                 n_cases += 1;

@@ -1,8 +1,9 @@
 //! A block of output channels by neighbouring columns in registers, lanes over samples: per tap one vector of
-//! `x` per column and one broadcast weight per channel. The weights of a block of channels are first copied
-//! side by side onto the stack, as many rows of taps at a time as fit; between such batches the sums rest in
-//! `y`. Each output is one chain of multiply-adds in the order (channel, row, column) of its taps, clipped at the
-//! border, so that the blocking, which differs between instruction sets, cannot show in the bits.
+//! `x` per column and one broadcast weight per channel. The weights of a block of output channels are first
+//! copied side by side onto the stack, as many input channels at a time as fit; between such batches the sums
+//! rest in `y`. Kernels 3 and 5 wide have loops of constant length. Each output is one chain of multiply-adds in
+//! the order (channel, row, column) of its taps, clipped at the border, so that the blocking, which differs
+//! between instruction sets, cannot show in the bits.
 
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
@@ -39,14 +40,15 @@ struct Job<'a, T: Real> {
     interior: Range<usize>,
 }
 
-/// Some rows of taps, for a block of output channels: `weights[row * width + kx][k]`.
+/// The weights of some input channels for a block of output channels.
 struct Taps<'a, T, const K: usize> {
+    /// `weights[(c * height + ky) * width + kx][k]`, `c` from the first of `channels`.
     weights: &'a [[T; K]],
-    /// Which rows of taps: `channel * height + ky`.
-    rows: Range<usize>,
-    /// The bias, or nothing where it has been added already.
-    bias: Option<[T; K]>,
-    /// Whether to add to what is in `y`.
+    /// Which input channels.
+    channels: Range<usize>,
+    /// What the sums start with, where they do not start with what is in `y`.
+    bias: [T; K],
+    /// Whether to add to what is in `y`; the bias is added to it too.
     add: bool,
 }
 
@@ -56,7 +58,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let mut y = call.output::<T>(0);
     let window = Window { stride: call.int(0), pad: call.int(1) };
     let (columns, kxs, oxs) = (x.region().range(3), w.region().range(3), y.region().range(3));
-    if kxs.len() > STACK_TAPS {
+    if w.region().range(2).len() * kxs.len() > STACK_TAPS {
+        // No network has kernels of more than 16x16.
         return super::reference::<T>(call);
     }
     let interior = window.interior(&oxs, &kxs, &columns);
@@ -78,59 +81,71 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         interior,
     };
     let y = T::lanes_mut(y.contiguous());
-    let mut k = 0;
-    while k < job.n_kernels {
-        // As many accumulators as the registers hold: channels times columns.
-        k += match job.n_kernels - k {
-            8.. if S::ACCUMULATORS >= 24 => job.kernels::<S, 8, 3>(s, k, y),
-            4.. if S::ACCUMULATORS >= 24 => job.kernels::<S, 4, 6>(s, k, y),
-            2.. if S::ACCUMULATORS >= 24 => job.kernels::<S, 2, 8>(s, k, y),
-            1 if S::ACCUMULATORS >= 24 => job.kernels::<S, 1, 8>(s, k, y),
-            2.. => job.kernels::<S, 2, 3>(s, k, y),
-            _ => job.kernels::<S, 1, 4>(s, k, y),
-        };
+    match job.kxs.len() {
+        3 => job.all::<S, 3>(s, y),
+        5 => job.all::<S, 5>(s, y),
+        _ => job.all::<S, 0>(s, y),
     }
     Ok(())
 }
 
 impl<T: Real> Job<'_, T> {
+    /// All outputs; kernels are `W` wide, or of any width if `W` is 0.
+    #[inline(always)]
+    fn all<S: Simd<T>, const W: usize>(&self, s: S, y: &mut [T::Lanes]) {
+        let mut k = 0;
+        while k < self.n_kernels {
+            // As many accumulators as the registers hold: channels times columns.
+            k += match self.n_kernels - k {
+                8.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 8, 3, W>(s, k, y),
+                4.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 4, 6, W>(s, k, y),
+                2.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 2, 8, 0>(s, k, y),
+                1 if S::ACCUMULATORS >= 24 => self.kernels::<S, 1, 8, 0>(s, k, y),
+                2.. => self.kernels::<S, 2, 3, W>(s, k, y),
+                _ => self.kernels::<S, 1, 4, 0>(s, k, y),
+            };
+        }
+    }
+
     /// All outputs of `K` output channels from `k`. Returns `K`.
     #[inline(always)]
-    fn kernels<S: Simd<T>, const K: usize, const X: usize>(
+    fn kernels<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
         &self,
         s: S,
         k: usize,
         y: &mut [T::Lanes],
     ) -> usize {
-        let width = self.kxs.len();
-        let n_rows = self.n_channels * self.kys.len();
+        let per_channel = self.kys.len() * self.kxs.len();
         let mut stack = [[T::default(); K]; STACK_TAPS];
-        let per_batch = if width == 0 { 1 } else { STACK_TAPS / width };
+        let per_batch = STACK_TAPS / per_channel.max(1);
         let mut first = 0;
-        // Once even without any tap: the bias is due all the same.
-        while first < n_rows.max(1) {
-            let rows = first..(first + per_batch).min(n_rows);
-            let weights = &mut stack[..rows.len() * width];
+        // Once even without any channel: the bias is due all the same.
+        while first < self.n_channels.max(1) {
+            let channels = first..(first + per_batch).min(self.n_channels);
+            let weights = &mut stack[..channels.len() * per_channel];
             for i in 0..K {
-                let from = &self.w[((k + i) * n_rows + rows.start) * width..][..weights.len()];
+                let from = &self.w[((k + i) * self.n_channels + first) * per_channel..][..weights.len()];
                 for (to, &weight) in weights.iter_mut().zip(from) {
                     to[i] = weight;
                 }
             }
-            let bias = match self.bias {
-                Some(bias) if first == 0 => bias[k..].first_chunk().copied(),
-                _ => None,
-            };
-            let taps = Taps { weights, rows, bias, add: self.accumulate || first > 0 };
-            self.plane::<S, K, X>(s, k, &taps, y);
+            let mut bias = [T::default(); K];
+            if let Some(all) = self.bias
+                && first == 0
+            {
+                bias.copy_from_slice(&all[k..k + K]);
+            }
+            let taps = Taps { weights, channels, bias, add: self.accumulate || first > 0 };
+            self.planes::<S, K, X, W>(s, k, &taps, y);
             first += per_batch;
         }
         K
     }
 
-    /// Adds some rows of taps to all outputs of the channels, in blocks of `X` columns where nothing is clipped.
+    /// Adds some input channels to all outputs of `K` output channels, in blocks of `X` columns where no tap is
+    /// clipped.
     #[inline(always)]
-    fn plane<S: Simd<T>, const K: usize, const X: usize>(
+    fn planes<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
         &self,
         s: S,
         k: usize,
@@ -142,17 +157,20 @@ impl<T: Real> Job<'_, T> {
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             let x = &self.x[group * x_len..][..x_len];
             for oy in self.oys.clone() {
+                let kys = self.window.taps(oy, &self.kys, &self.rows);
                 let row = (group * self.n_kernels + k) * height + oy - self.oys.start;
                 let y = &mut y[row * width..];
                 let mut ox = self.oxs.start;
                 while ox < self.oxs.end {
                     let y = &mut y[ox - self.oxs.start..];
                     if self.interior.contains(&ox) && ox + X <= self.interior.end {
-                        self.block::<S, K, X>(s, x, (oy, ox), self.kxs.clone(), taps, y);
+                        self.block::<S, K, X, W>(s, x, (oy, ox), (&kys, &self.kxs), taps, y);
                         ox += X;
                     } else {
                         let kxs = self.window.taps(ox, &self.kxs, &self.columns);
-                        self.block::<S, K, 1>(s, x, (oy, ox), kxs, taps, y);
+                        // A window beside the image has no row of taps either.
+                        let kys = if kxs.is_empty() { 0..0 } else { kys.clone() };
+                        self.block::<S, K, 1, 0>(s, x, (oy, ox), (&kys, &kxs), taps, y);
                         ox += 1;
                     }
                 }
@@ -160,66 +178,86 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// `K` channels of `X` columns from `ox`, with columns of taps that lie inside the image.
+    /// `K` channels of `X` columns from `ox`, with taps that lie inside the image.
     #[inline(always)]
-    fn block<S: Simd<T>, const K: usize, const X: usize>(
+    fn block<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
         &self,
         s: S,
         x: &[T::Lanes],
         (oy, ox): (usize, usize),
-        kxs: Range<usize>,
+        (kys, kxs): (&Range<usize>, &Range<usize>),
         taps: &Taps<'_, T, K>,
         y: &mut [T::Lanes],
     ) {
         let y_plane = self.oys.len() * self.oxs.len();
         let mut sums = [[s.zero(); X]; K];
+        for i in 0..K {
+            sums[i] = [s.splat(taps.bias[i]); X];
+        }
         if taps.add {
             for i in 0..K {
                 for j in 0..X {
-                    sums[i][j] = s.load(&y[i * y_plane + j]);
-                }
-            }
-        }
-        if let Some(bias) = &taps.bias {
-            for i in 0..K {
-                for j in 0..X {
-                    sums[i][j] = s.add(sums[i][j], s.splat(bias[i]));
+                    sums[i][j] = s.add(s.load(&y[i * y_plane + j]), sums[i][j]);
                 }
             }
         }
         let Window { stride, pad } = self.window;
         let (height, width) = (self.rows.len(), self.columns.len());
-        for (at, row) in taps.rows.clone().enumerate() {
-            let (c, ky) = (row / self.kys.len(), self.kys.start + row % self.kys.len());
-            let Some(iy) = self.window.input(oy, ky, &self.rows) else { continue };
-            let x = &x[(c * height + iy - self.rows.start) * width..][..width];
-            let weights = &taps.weights[at * self.kxs.len()..][..self.kxs.len()];
-            for kx in kxs.clone() {
-                let x = &x[ox * stride + kx - pad - self.columns.start..];
-                let mut values = [s.zero(); X];
-                if stride == 1 {
-                    let x: &[T::Lanes; X] = x.first_chunk().expect("columns inside the image");
-                    for j in 0..X {
-                        values[j] = s.load(&x[j]);
+        // Only the window of `x` that starts at the first tap's column, and the weights from there.
+        let first = ox * stride + kxs.start - pad - self.columns.start;
+        let mut channel_weights = taps.weights;
+        for c in taps.channels.clone() {
+            for ky in kys.clone() {
+                let iy = oy * stride + ky - pad - self.rows.start;
+                let x = &x[(c * height + iy) * width..][first..width];
+                let weights = &channel_weights[(ky - self.kys.start) * self.kxs.len()..][..self.kxs.len()];
+                let weights = &weights[kxs.start - self.kxs.start..];
+                if W > 0 {
+                    let weights: &[[T; K]; W] = weights.first_chunk().expect("kernels of this width");
+                    for kx in 0..W {
+                        tap(s, &mut sums, &x[kx..], stride, &weights[kx]);
                     }
                 } else {
-                    for j in 0..X {
-                        values[j] = s.load(&x[j * stride]);
-                    }
-                }
-                let weights = &weights[kx - self.kxs.start];
-                for i in 0..K {
-                    let weight = s.splat(weights[i]);
-                    for j in 0..X {
-                        sums[i][j] = s.mul_add(weight, values[j], sums[i][j]);
+                    for (kx, weights) in weights[..kxs.len()].iter().enumerate() {
+                        tap(s, &mut sums, &x[kx..], stride, weights);
                     }
                 }
             }
+            channel_weights = &channel_weights[self.kys.len() * self.kxs.len()..];
         }
         for i in 0..K {
+            let y = &mut y[i * y_plane..][..X];
             for j in 0..X {
-                s.store(sums[i][j], &mut y[i * y_plane + j]);
+                s.store(sums[i][j], &mut y[j]);
             }
+        }
+    }
+}
+
+/// Adds one tap to a block: column `j` reads `x[j * stride]`.
+#[inline(always)]
+fn tap<T: Real, S: Simd<T>, const K: usize, const X: usize>(
+    s: S,
+    sums: &mut [[S::V; X]; K],
+    x: &[T::Lanes],
+    stride: usize,
+    weights: &[T; K],
+) {
+    let mut values = [s.zero(); X];
+    if stride == 1 {
+        let x: &[T::Lanes; X] = x.first_chunk().expect("columns inside the image");
+        for j in 0..X {
+            values[j] = s.load(&x[j]);
+        }
+    } else {
+        for j in 0..X {
+            values[j] = s.load(&x[j * stride]);
+        }
+    }
+    for i in 0..K {
+        let weight = s.splat(weights[i]);
+        for j in 0..X {
+            sums[i][j] = s.mul_add(weight, values[j], sums[i][j]);
         }
     }
 }

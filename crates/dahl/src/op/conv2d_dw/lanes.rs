@@ -99,7 +99,6 @@ impl<T: Real> Job<'_, T> {
     /// The gradients of `K` output channels from `k` and `X` taps from `kx`, for one input channel and kernel
     /// row. Returns `K`.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "the coordinates of a block")]
     fn block<S: Simd<T>, const K: usize, const X: usize>(
         &self,
         s: S,

@@ -34,21 +34,26 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
             let row = |ky: usize| &x[(oy * window.stride + ky - window.pad - rows.start) * width..][..width];
             let interior = if is_simple && kys == all { window.interior(&oxs, &all, &columns) } else { 0..0 };
             if !interior.is_empty() {
-                let first = interior.start * 2 - window.pad - columns.start;
-                let (top, _) = row(0)[first..].as_chunks::<2>();
-                let (bottom, _) = row(1)[first..].as_chunks::<2>();
+                let from = interior.start * 2 - window.pad - columns.start;
+                let (top, _) = row(0)[from..].as_chunks::<2>();
+                let (bottom, _) = row(1)[from..].as_chunks::<2>();
                 let outputs = interior.start - oxs.start..interior.end - oxs.start;
                 let out = y[outputs.clone()].iter_mut().zip(&mut arg[outputs]);
                 for ((top, bottom), (y, arg)) in top.iter().zip(bottom).zip(out) {
-                    let mut best = (s.load(&top[0]), s.splat_bytes(0));
-                    best = better(s, best, &top[1], 1);
-                    best = better(s, best, &bottom[0], 2);
-                    best = better(s, best, &bottom[1], 3);
+                    // The winners of both rows, then the winner of those: shorter than one chain of four.
+                    let upper = better(s, candidate(s, &top[0], 0), candidate(s, &top[1], 1));
+                    let lower = better(s, candidate(s, &bottom[0], 2), candidate(s, &bottom[1], 3));
+                    let best = better(s, upper, lower);
                     s.store(best.0, y);
                     s.store_bytes(best.1, arg);
                 }
             }
-            for ox in oxs.clone().filter(|ox| !interior.contains(ox)) {
+            let (left, right) = if interior.is_empty() {
+                (oxs.clone(), 0..0)
+            } else {
+                (oxs.start..interior.start, interior.end..oxs.end)
+            };
+            for ox in left.chain(right) {
                 let at = ox - oxs.start;
                 let mut best = None;
                 if call.accumulate() {
@@ -57,10 +62,10 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
                 for ky in kys.clone() {
                     for kx in window.taps(ox, &all, &columns) {
                         let value = &row(ky)[ox * window.stride + kx - window.pad - columns.start];
-                        let place = ky * size + kx;
+                        let next = candidate(s, value, ky * size + kx);
                         best = Some(match best {
-                            Some(best) => better(s, best, value, place),
-                            None => (s.load(value), s.splat_bytes(place as u8)),
+                            Some(best) => better(s, best, next),
+                            None => next,
                         });
                     }
                 }
@@ -73,10 +78,15 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The larger of the best so far and a value at `place`, lane by lane.
+/// A value and its place in the window.
 #[inline(always)]
-fn better<T: Real, S: Simd<T>>(s: S, best: (S::V, S::B), value: &T::Lanes, place: usize) -> (S::V, S::B) {
-    let value = s.load(value);
-    let wins = s.beats(value, best.0);
-    (s.select(wins, value, best.0), s.select_bytes(wins, s.splat_bytes(place as u8), best.1))
+fn candidate<T: Real, S: Simd<T>>(s: S, value: &T::Lanes, place: usize) -> (S::V, S::B) {
+    (s.load(value), s.splat_bytes(place as u8))
+}
+
+/// The larger of two values with their places, lane by lane; the earlier of equals, the later of two NaN.
+#[inline(always)]
+fn better<T: Real, S: Simd<T>>(s: S, earlier: (S::V, S::B), later: (S::V, S::B)) -> (S::V, S::B) {
+    let wins = s.beats(later.0, earlier.0);
+    (s.select(wins, later.0, earlier.0), s.select_bytes(wins, later.1, earlier.1))
 }

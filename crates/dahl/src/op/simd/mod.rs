@@ -1,11 +1,11 @@
 //! The vector vocabulary of the `lanes` kernels, and the choice of instruction set.
 //!
-//! A kernel is written once, generic over [`Simd`], whose methods work lane by lane. It is compiled for AVX-512,
+//! A kernel is written once, generic over `Simd`, whose methods work lane by lane. It is compiled for AVX-512,
 //! for AVX2 with FMA, and for plain arrays, and the best one that the machine has runs. **Bits do not depend on
 //! which**: each method is exact or rounds as IEEE demands, multiply-adds are fused in all three, and sums across
 //! lanes follow one tree. Only the sign and payload of a NaN may differ.
 //!
-//! A value of a [`Simd`] type proves that the machine has its instructions: it comes from detection alone. So
+//! A value of a `Simd` type proves that the machine has its instructions: it comes from detection alone. So
 //! kernels are safe code; unsafe stays in the files that name instructions.
 
 mod peak;
