@@ -72,7 +72,8 @@ impl Runtime {
         Ok(array)
     }
 
-    /// Waits until every task submitted so far has finished or failed.
+    /// Waits until no task is unfinished, tasks that other threads submit meanwhile included. Failures are left to
+    /// whoever reads what depends on them.
     pub fn wait(&self) -> Result<()> {
         self.inner.tasks.wait_submitted()
     }

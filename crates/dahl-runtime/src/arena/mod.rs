@@ -5,7 +5,7 @@
 //! arena has two slabs in turn, and a reset waits only for the tasks of the run before last. Slabs grow while the
 //! first runs show how much is needed, then never again.
 //!
-//! Memory belongs to the runtime ([`slab`]); an arena only names its blocks.
+//! Memory belongs to the runtime; an arena only names its blocks.
 
 mod slab;
 

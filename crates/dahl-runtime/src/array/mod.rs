@@ -15,6 +15,24 @@ mod split;
 mod guard;
 mod print;
 mod submit;
+/// The hidden beginning of the programs in [`ownership`].
+macro_rules! beginning {
+    () => {
+        concat!(
+            "# use dahl_runtime::array::{Array, Dtype, Owned, Params, submit};\n",
+            "# use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};\n",
+            "# use dahl_runtime::{Result, Runtime, machine::Machine};\n",
+            "# static ADD: Codelet = Codelet::new(\"add\", \"a[i] b[i] -> c[i]\", 1.0, &[Implementation {\n",
+            "#     name: \"reference\", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: add,\n",
+            "# }]);\n",
+            "# fn add(call: &Call<'_>) -> Result<()> {\n",
+            "#     let (a, b, mut c) = (call.input::<f32>(0), call.input::<f32>(1), call.output::<f32>(0));\n",
+            "#     c.region().range(0).for_each(|i| c.set([i], a.at([i]) + b.at([i])));\n",
+            "#     Ok(())\n",
+            "# }",
+        )
+    };
+}
 pub mod ownership;
 
 pub use dense::{Array, Block, Matrix, Scalar, Tensor, Vector};

@@ -7,7 +7,8 @@ use std::ops::{Deref, Range};
 pub const MAX_RANK: usize = 4;
 
 /// The extents of an array, slowest dimension first (NCHW for images). A scalar has rank 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Eq, Hash, Default)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal by the same fields, only faster")]
 pub struct Shape {
     rank: u8,
     dims: [usize; MAX_RANK],
@@ -18,6 +19,7 @@ impl Shape {
     ///
     /// # Panics
     /// If there are more than [`MAX_RANK`] extents.
+    #[inline]
     pub fn new(extents: &[usize]) -> Self {
         assert!(extents.len() <= MAX_RANK, "an array has at most {MAX_RANK} dimensions, not {extents:?}");
         let mut dims = [0; MAX_RANK];
@@ -26,24 +28,42 @@ impl Shape {
     }
 
     /// Number of elements (1 for a scalar).
+    #[inline]
     pub fn len(&self) -> usize {
         self.iter().product()
     }
 
     /// Whether there is no element.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.contains(&0)
     }
 }
 
+impl PartialEq for Shape {
+    /// Extents beyond the rank are zero, so all are compared, without a branch per extent: submission does this
+    /// several times per task.
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        self.rank == other.rank && differences(&self.dims, &other.dims) == 0
+    }
+}
+
+#[inline]
+fn differences(a: &[usize; MAX_RANK], b: &[usize; MAX_RANK]) -> usize {
+    (0..MAX_RANK).fold(0, |bits, i| bits | (a[i] ^ b[i]))
+}
+
 impl Deref for Shape {
     type Target = [usize];
+    #[inline]
     fn deref(&self) -> &[usize] {
         &self.dims[..self.rank as usize]
     }
 }
 
 impl<const N: usize> From<[usize; N]> for Shape {
+    #[inline]
     fn from(extents: [usize; N]) -> Self {
         Shape::new(&extents)
     }
@@ -66,15 +86,26 @@ impl fmt::Debug for Shape {
 }
 
 /// A box of indices inside an array: a half-open range per dimension. The region of a scalar has rank 0.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Eq, Hash, Default)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal by the same fields, only faster")]
 pub struct Region {
     rank: u8,
     lo: [usize; MAX_RANK],
     hi: [usize; MAX_RANK],
 }
 
+impl PartialEq for Region {
+    /// See [`Shape::eq`].
+    #[inline]
+    fn eq(&self, other: &Region) -> bool {
+        let bits = differences(&self.lo, &other.lo) | differences(&self.hi, &other.hi);
+        self.rank == other.rank && bits == 0
+    }
+}
+
 impl Region {
     /// The region of these ranges; a range that ends before it starts counts as empty.
+    #[inline]
     pub fn new(ranges: &[Range<usize>]) -> Self {
         assert!(ranges.len() <= MAX_RANK, "a region has at most {MAX_RANK} dimensions, not {}", ranges.len());
         let (mut lo, mut hi) = ([0; MAX_RANK], [0; MAX_RANK]);
@@ -86,6 +117,7 @@ impl Region {
     }
 
     /// All of an array.
+    #[inline]
     pub fn whole(shape: Shape) -> Self {
         let mut region = Region { rank: shape.len_rank(), ..Region::default() };
         region.hi[..shape.rank()].copy_from_slice(&shape);
@@ -93,26 +125,31 @@ impl Region {
     }
 
     /// Number of dimensions.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.rank as usize
     }
 
     /// First index per dimension.
+    #[inline]
     pub fn lo(&self) -> &[usize] {
         &self.lo[..self.rank()]
     }
 
     /// One past the last index per dimension.
+    #[inline]
     pub fn hi(&self) -> &[usize] {
         &self.hi[..self.rank()]
     }
 
     /// The range of dimension `dim`.
+    #[inline]
     pub fn range(&self, dim: usize) -> Range<usize> {
         self.lo()[dim]..self.hi()[dim]
     }
 
     /// The extents of the box.
+    #[inline]
     pub fn shape(&self) -> Shape {
         let mut dims = [0; MAX_RANK];
         for (dim, extent) in dims.iter_mut().enumerate().take(self.rank()) {
@@ -122,28 +159,33 @@ impl Region {
     }
 
     /// Number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.shape().len()
     }
 
     /// Whether there is no element.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.shape().is_empty()
     }
 
     /// Whether both have an element in common.
+    #[inline]
     pub fn overlaps(&self, other: &Region) -> bool {
         debug_assert_eq!(self.rank, other.rank, "regions of different arrays");
         (0..self.rank()).all(|i| self.lo[i].max(other.lo[i]) < self.hi[i].min(other.hi[i]))
     }
 
     /// Whether every element of `other` is in this region.
+    #[inline]
     pub fn contains(&self, other: &Region) -> bool {
         debug_assert_eq!(self.rank, other.rank, "regions of different arrays");
         other.is_empty() || (0..self.rank()).all(|i| self.lo[i] <= other.lo[i] && other.hi[i] <= self.hi[i])
     }
 
     /// The same box with another range in dimension `dim`; a range that ends before it starts counts as empty.
+    #[inline]
     pub fn with_range(&self, dim: usize, range: Range<usize>) -> Region {
         debug_assert!(dim < self.rank(), "dimension {dim} of {}", self.rank());
         let mut changed = *self;
@@ -153,6 +195,7 @@ impl Region {
     }
 
     /// What both have in common (possibly empty).
+    #[inline]
     pub fn intersection(&self, other: &Region) -> Region {
         let mut both = *self;
         for i in 0..self.rank() {
@@ -164,11 +207,13 @@ impl Region {
 }
 
 impl Shape {
+    #[inline]
     fn len_rank(&self) -> u8 {
         self.rank
     }
 
     /// Number of dimensions.
+    #[inline]
     pub fn rank(&self) -> usize {
         self.rank as usize
     }

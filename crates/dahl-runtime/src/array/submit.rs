@@ -5,56 +5,65 @@
 use super::dense::Array;
 use super::owned::Owned;
 use super::split::Part;
-use super::{Dtype, Element, Shape};
-use crate::codelet::relation::Mode;
-use crate::codelet::{Codelet, Implementation, Needs};
-use crate::engine::submit::{Address, Argument, Work};
+use super::{Element, Shape};
+use crate::codelet::Codelet;
+use crate::engine::submit::{Address, Argument, MAX_ARGS, Request};
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::Inner;
 use crate::sync::Arc;
 use std::panic::Location;
 
-/// Arguments of one task, at most.
-const MAX_ARGS: usize = 16;
-
 mod sealed {
     use super::*;
 
-    /// What the runtime needs to know about an argument. Only this crate's arrays can tell.
-    pub struct Given<'g> {
+    /// The runtime of an array, which is nobody else's business.
+    pub struct Home<'g>(pub(super) &'g Arc<Inner>);
+
+    /// The list that arrays add themselves to.
+    pub struct List<'g> {
+        pub(super) args: &'g mut Vec<Argument>,
         pub(super) runtime: &'g Arc<Inner>,
-        pub(super) argument: Argument,
+        /// Whether all of them belong to this runtime.
+        pub(super) is_at_home: bool,
     }
 
     pub trait Sealed {
-        fn given(&self) -> Given<'_>;
+        fn home(&self) -> Home<'_>;
+        fn add_to(&self, list: &mut List<'_>);
     }
 
     impl<T: Element, const R: usize> Sealed for Array<'_, T, R> {
-        fn given(&self) -> Given<'_> {
-            let argument = Argument {
+        fn home(&self) -> Home<'_> {
+            Home(&self.runtime)
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            list.is_at_home &= Arc::ptr_eq(&self.runtime, list.runtime);
+            list.args.push(Argument {
                 pointer: Address(self.raw.pointer.cast()),
                 dtype: T::DTYPE,
                 shape: Shape::new(&self.raw.shape),
                 tile: self.raw.tile(),
                 base: self.place.base,
                 region: self.place.region,
-                reads: true,
-                writes: false,
-            };
-            Given { runtime: &self.runtime, argument }
+            });
         }
     }
 
     impl<T: Element, const R: usize> Sealed for Owned<T, R> {
-        fn given(&self) -> Given<'_> {
-            (**self).given()
+        fn home(&self) -> Home<'_> {
+            (**self).home()
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            (**self).add_to(list);
         }
     }
 
     impl<T: Element, const R: usize> Sealed for Part<'_, T, R> {
-        fn given(&self) -> Given<'_> {
-            (**self).given()
+        fn home(&self) -> Home<'_> {
+            (**self).home()
+        }
+        fn add_to(&self, list: &mut List<'_>) {
+            (**self).add_to(list);
         }
     }
 }
@@ -130,9 +139,9 @@ pub fn submit(
     params: Params<'_>,
 ) -> Result<()> {
     let location = Location::caller();
-    let fail = |kind, message: String| Err(Error::new(kind, message).in_task(codelet.name).at(location));
     let relation = codelet.relation();
     let (n_inputs, n_args) = (relation.n_inputs(), relation.args().len());
+    let with_context = |error: Error| error.in_task(codelet.name).at(location);
     if inputs.len() != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
         let (given, written) = (inputs.len(), outputs.len());
         let message = format!(
@@ -140,69 +149,24 @@ pub fn submit(
             codelet.line,
             n_args - n_inputs
         );
-        return fail(ErrorKind::Shape, message);
+        return Err(with_context(Error::new(ErrorKind::Shape, message)));
     }
     let Some(first) = outputs.first() else {
-        return fail(ErrorKind::Usage, "a task needs an output".to_string());
+        return Err(with_context(Error::new(ErrorKind::Usage, "a task needs an output")));
     };
-    let sealed::Given { runtime, argument } = first.given();
-    let mut args = [argument; MAX_ARGS];
-    for (i, arg) in relation.args().iter().enumerate() {
-        let array: &dyn sealed::Sealed = match i < n_inputs {
-            true => inputs[i],
-            false => &*outputs[i - n_inputs],
-        };
-        let given = array.given();
-        if !Arc::ptr_eq(given.runtime, runtime) {
-            return fail(ErrorKind::Usage, format!("argument `{}` belongs to another runtime", arg.name));
+    let sealed::Home(runtime) = first.home();
+    let arguments = |args: &mut Vec<Argument>| {
+        let mut list = sealed::List { args, runtime, is_at_home: true };
+        inputs.iter().for_each(|array| array.add_to(&mut list));
+        outputs.iter().for_each(|array| array.add_to(&mut list));
+        match list.is_at_home {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Usage, "the arguments belong to different runtimes")),
         }
-        let keeps = params.accumulate && arg.accumulate.is_some();
-        args[i] =
-            Argument { reads: arg.mode != Mode::Write || keeps, writes: i >= n_inputs, ..given.argument };
-    }
-    let args = &args[..n_args];
-    let chosen = match choose(codelet, implementation, args, n_inputs) {
-        Ok(chosen) => chosen,
-        Err(message) => return fail(ErrorKind::Usage, message),
     };
-    let work = Work {
-        codelet,
-        implementation: chosen.name,
-        kernel: chosen.kernel,
-        n_inputs,
-        accumulate: params.accumulate,
-        location,
-    };
+    let request = Request { codelet, implementation, ints: params.ints, accumulate: params.accumulate };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
     // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
     // exclusively, so they are neither inputs nor one another.
-    let submitted = unsafe { runtime.tasks.submit(work, args, params.ints, params.scalars) };
-    submitted.map_err(|error| error.in_task(codelet.name).at(location))
-}
-
-/// The implementation of this name for the floating-point type of the arguments, if it can take them.
-fn choose(
-    codelet: &'static Codelet,
-    name: &str,
-    args: &[Argument],
-    n_inputs: usize,
-) -> std::result::Result<&'static Implementation, String> {
-    let (inputs, outputs) = args.split_at(n_inputs);
-    let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
-    let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
-    let Some(chosen) = codelet.implementation(name, dtype) else {
-        let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
-        let known = known.collect::<Vec<_>>().join(", ");
-        return Err(format!("there is no implementation `{name}` for {dtype}; there are: {known}"));
-    };
-    if let Needs::Layouts(layouts) = chosen.needs {
-        let fits =
-            |(arg, layout): (&Argument, _)| arg.tile == arg.shape && layout == &super::Layout::RowMajor;
-        if !args.iter().zip(layouts).all(fits) {
-            return Err(format!(
-                "implementation `{name}` needs row-major arrays in one piece; take the reference"
-            ));
-        }
-    }
-    Ok(chosen)
+    unsafe { runtime.tasks.submit(request, arguments, params.scalars, location) }.map_err(with_context)
 }

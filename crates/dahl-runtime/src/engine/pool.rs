@@ -127,8 +127,9 @@ impl Drop for Pool {
     }
 }
 
-/// Rounds of spinning that take about 100 µs: a round is a poll of an idle source and 16 pauses.
-const SPIN_ROUNDS: u32 = 400;
+/// Rounds of spinning that take about 100 µs: a round is a poll of an idle source, 16 pauses and, except for the
+/// first few, a yield.
+const SPIN_ROUNDS: u32 = 200;
 
 fn serve(shared: &Shared, worker: usize) {
     let mut sources: Vec<Arc<dyn Source>> = Vec::new();
@@ -153,6 +154,11 @@ fn serve(shared: &Shared, worker: usize) {
             idle_rounds += 1;
             for _ in 0..16 {
                 spin_loop();
+            }
+            // A thread that submits tasks shares a core with a worker; the longer there is nothing to do, the more
+            // likely it is what the worker waits for.
+            if idle_rounds > SPIN_ROUNDS / 8 {
+                thread::yield_now();
             }
         } else {
             shared.bell.sleep_until(|| {

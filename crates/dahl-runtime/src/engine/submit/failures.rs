@@ -4,7 +4,7 @@
 //! reads poisoned data does not run and poisons its own outputs with the same cause; one that overwrites poisoned
 //! data without reading it heals it. As long as nothing has failed, all of this costs one load per task.
 
-use super::slots::Argument;
+use super::templates::Argument;
 use crate::array::Region;
 use crate::error::Error;
 use crate::graph::deps::subtract;
@@ -41,21 +41,22 @@ impl Failures {
         hit.map(|p| p.cause.clone())
     }
 
-    /// Why a task must not run, if it must not.
-    pub fn cause_of(&self, args: &[Argument]) -> Option<Error> {
-        args.iter().filter(|arg| arg.reads).find_map(|arg| self.cause(arg.base, &arg.region))
+    /// Why a task must not run, if it must not: `reads` says which arguments' former content it needs.
+    pub fn cause_of(&self, args: &[Argument], reads: &[bool]) -> Option<Error> {
+        let needed = args.iter().zip(reads).filter(|(_, reads)| **reads);
+        needed.into_iter().find_map(|(arg, _)| self.cause(arg.base, &arg.region))
     }
 
-    /// Records how a task ended.
-    pub fn record(&self, args: &[Argument], outcome: Result<(), Error>) {
+    /// Records how a task with these outputs ended.
+    pub fn record(&self, outputs: &[Argument], outcome: Result<(), Error>) {
         if outcome.is_ok() && !self.any() {
             return;
         }
         let mut poisoned = lock(&self.poisoned);
-        for arg in args.iter().filter(|arg| arg.writes) {
-            cut(&mut poisoned, arg.base, &arg.region);
+        for output in outputs {
+            cut(&mut poisoned, output.base, &output.region);
             if let Err(cause) = &outcome {
-                poisoned.push(Poisoned { base: arg.base, region: arg.region, cause: cause.clone() });
+                poisoned.push(Poisoned { base: output.base, region: output.region, cause: cause.clone() });
             }
         }
         self.n.store(poisoned.len(), Ordering::Relaxed);

@@ -15,85 +15,96 @@
 
 mod failures;
 mod slots;
+mod templates;
 
-pub(crate) use slots::{Address, Argument, Ticket, Work};
+pub(crate) use slots::{Address, MAX_ARGS};
+pub(crate) use templates::{Argument, Request};
 
 use super::bell::Bell;
 use super::pool::{Pool, Source, current_worker};
 use super::queue::Queue;
-use crate::array::{Layout, Region, Shape};
-use crate::codelet::{ArgSpec, Call, CallSpec, Codelet};
+use crate::array::Region;
+use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
 use crate::machine::HOST;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop};
 use failures::Failures;
-use slots::Slots;
+use slots::{Body, Slots, Ticket};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use templates::{Finder, Found, Template, TemplateId, Templates};
 
 /// Ready tasks that fit into the lock-free queue; more wait in a list.
 const N_READY: usize = if cfg!(feature = "shuttle") { 4 } else { 4096 };
+/// How many submissions ahead the slot is fetched.
+const PREFETCH: usize = 4;
 /// Tasks that a worker runs before it looks at other sources again.
 const BATCH: usize = 64;
 /// Looks at a task before a waiting thread goes to sleep.
 const SPINS: usize = if cfg!(feature = "shuttle") { 0 } else { 2000 };
-/// Remembered shape checks; a power of two.
-const N_CHECKS: usize = 64;
 
-/// The dynamic executor.
+/// The dynamic executor. What different threads write lies on different cache lines.
 pub(crate) struct Tasks {
     slots: Slots,
-    submission: Mutex<Submission>,
-    ready: Queue,
-    overflow: Mutex<VecDeque<u32>>,
-    n_overflow: AtomicUsize,
-    freed: Mutex<Vec<u32>>,
-    n_finished: AtomicUsize,
+    templates: Templates,
     failures: Failures,
-    bell: Arc<Bell>,
-    done: Bell,
     workers: Vec<Worker>,
+    bell: Arc<Bell>,
+    done: Apart<Done>,
+    submission: Apart<Mutex<Submission>>,
+    n_submitted: Apart<AtomicUsize>,
+    ready: Queue,
+    n_overflow: Apart<AtomicUsize>,
+    overflow: Apart<Mutex<VecDeque<u32>>>,
+    freed: Apart<Mutex<Vec<u32>>>,
+    n_finished: Apart<AtomicUsize>,
 }
 
+/// Keeps a value on cache lines of its own (a pair, as lines are fetched in pairs).
+#[repr(align(128))]
+#[derive(Default)]
+struct Apart<T>(T);
+
+/// What waiting threads sleep on.
+#[derive(Default)]
+struct Done {
+    bell: Bell,
+    /// Threads that wait until no task is unfinished.
+    n_waiting: AtomicUsize,
+}
+
+/// What the submission lock guards.
+#[derive(Default)]
 struct Submission {
     tracker: Tracker<Ticket>,
+    finder: Finder,
     n_slots: u32,
     free_slots: Vec<u32>,
     n_bases: usize,
     free_bases: Vec<usize>,
-    n_submitted: usize,
+    args: Vec<Argument>,
     preds: Vec<Ticket>,
-    checks: Vec<Option<Check>>,
 }
 
-/// Arguments that a relation has accepted. Programs submit the same few again and again.
-struct Check {
-    codelet: &'static Codelet,
-    shapes: Vec<Shape>,
-    ints: Vec<i64>,
-}
-
+#[repr(align(128))]
 struct Worker {
     /// Whether it computes in the host's memory, where submitted tasks are.
     serves: bool,
+    /// Never contended: only the worker takes it, also around kernels, whose panics are caught inside.
     scratch: Mutex<Scratch>,
 }
 
 /// What a worker reuses from task to task.
 #[derive(Default)]
 struct Scratch {
+    /// The call of the last task, and the template it was made from.
     spec: CallSpec,
-    pointers: Vec<Address>,
+    template: Option<TemplateId>,
     successors: Vec<u32>,
     freed: Vec<u32>,
 }
-
-// SAFETY: an address is only a number until a task uses it, and tasks use memory in the order of dependencies.
-unsafe impl Send for Address {}
-// SAFETY: as above.
-unsafe impl Sync for Address {}
 
 impl Tasks {
     /// An executor whose tasks the workers of `pool` will run once it is attached there.
@@ -104,31 +115,24 @@ impl Tasks {
         };
         Tasks {
             slots: Slots::new(),
-            submission: Mutex::new(Submission {
-                tracker: Tracker::new(),
-                n_slots: 0,
-                free_slots: Vec::new(),
-                n_bases: 0,
-                free_bases: Vec::new(),
-                n_submitted: 0,
-                preds: Vec::new(),
-                checks: (0..N_CHECKS).map(|_| None).collect(),
-            }),
-            ready: Queue::new(N_READY),
-            overflow: Mutex::new(VecDeque::new()),
-            n_overflow: AtomicUsize::new(0),
-            freed: Mutex::new(Vec::new()),
-            n_finished: AtomicUsize::new(0),
+            templates: Templates::new(),
             failures: Failures::default(),
-            bell: pool.bell(),
-            done: Bell::default(),
             workers: pool.units().iter().map(worker).collect(),
+            bell: pool.bell(),
+            done: Apart::default(),
+            submission: Apart::default(),
+            n_submitted: Apart::default(),
+            ready: Queue::new(N_READY),
+            n_overflow: Apart::default(),
+            overflow: Apart::default(),
+            freed: Apart::default(),
+            n_finished: Apart::default(),
         }
     }
 
     /// A number for a new allocation, to which dependencies belong.
     pub fn new_base(&self) -> usize {
-        let mut submission = lock(&self.submission);
+        let mut submission = lock(&self.submission.0);
         submission.free_bases.pop().unwrap_or_else(|| {
             submission.n_bases += 1;
             submission.n_bases - 1
@@ -137,42 +141,52 @@ impl Tasks {
 
     /// Gives back the number of an allocation, none of whose tasks is unfinished.
     pub fn free_base(&self, base: usize) {
-        let mut submission = lock(&self.submission);
+        let mut submission = lock(&self.submission.0);
         submission.tracker.drop_base(base);
         self.failures.drop_base(base);
         submission.free_bases.push(base);
     }
 
-    /// Checks the arguments against the codelet's relation and submits a task.
+    /// Checks the arguments against the codelet's relation and submits a task. `arguments` adds the arguments in
+    /// call order, at most [`MAX_ARGS`].
     ///
     /// # Safety
     /// Each argument's memory must be valid until [`Tasks::is_idle`] has said that its base is idle, and the
     /// program must not touch it before [`Tasks::wait`] has returned for that region. The region must cover the
     /// memory. Arrays and arenas keep this: they borrow for the program and retire memory by base.
-    pub unsafe fn submit(&self, work: Work, args: &[Argument], ints: &[i64], scalars: &[f64]) -> Result<()> {
-        let mut guard = lock(&self.submission);
+    pub unsafe fn submit(
+        &self,
+        request: Request<'_>,
+        arguments: impl FnOnce(&mut Vec<Argument>) -> Result<()>,
+        scalars: &[f64],
+        location: &'static Location<'static>,
+    ) -> Result<()> {
+        let mut guard = lock(&self.submission.0);
         let submission = &mut *guard;
-        submission.check(work.codelet, args, ints)?;
+        submission.args.clear();
+        arguments(&mut submission.args)?;
+        let found = submission.finder.find(&self.templates, &request, &submission.args)?;
         let index = self.take_slot(submission);
         let slot = self.slots.get(index);
-        {
-            let mut body = lock(&slot.body);
-            body.work = Some(work);
-            body.args.clear();
-            body.args.extend_from_slice(args);
-            body.ints.clear();
-            body.ints.extend_from_slice(ints);
-            body.scalars.clear();
-            body.scalars.extend_from_slice(scalars);
-        }
-        slot.pending.store(1, Ordering::Relaxed);
         let ticket = self.slots.ticket(index);
         let alive = |ticket| self.slots.is_alive(ticket);
-        let Submission { tracker, preds, .. } = submission;
+        let Submission { tracker, args, preds, .. } = submission;
         preds.clear();
-        for arg in args {
-            tracker.access_alive(arg.base, &arg.region, arg.writes, ticket, preds, alive);
+        // SAFETY: the slot has just been taken from the free list and is nowhere else.
+        let body = unsafe { slot.body() };
+        body.n_args = args.len() as u32;
+        body.location = location;
+        body.scalars.clear();
+        body.scalars.extend_from_slice(scalars);
+        body.template = found;
+        // The slot keeps this list and gives its old one back.
+        std::mem::swap(&mut body.args, args);
+        let n_inputs = self.template(&body.template).spec.n_inputs;
+        for (i, arg) in body.args.iter().enumerate() {
+            body.pointers[i] = arg.pointer;
+            tracker.access_alive(arg.base, &arg.region, i >= n_inputs, ticket, preds, alive);
         }
+        slot.pending.store(1, Ordering::Relaxed);
         for &pred in &*preds {
             let mut links = lock(&self.slots.get(pred.slot()).links);
             // Looked at again under the lock: from here on the task cannot finish without seeing its successor.
@@ -181,7 +195,8 @@ impl Tasks {
                 links.successors.push(index);
             }
         }
-        submission.n_submitted += 1;
+        let n_submitted = &self.n_submitted.0;
+        n_submitted.store(n_submitted.load(Ordering::Relaxed) + 1, Ordering::Release);
         drop(guard);
         if slot.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.push_ready(index);
@@ -190,10 +205,19 @@ impl Tasks {
         Ok(())
     }
 
+    fn template<'t>(&'t self, found: &'t Found) -> &'t Template {
+        match found {
+            Found::Known(id) => self.templates.get(*id),
+            Found::Own(template) => template,
+        }
+    }
+
     fn take_slot(&self, submission: &mut Submission) -> u32 {
         if submission.free_slots.is_empty() {
-            std::mem::swap(&mut submission.free_slots, &mut *lock(&self.freed));
+            std::mem::swap(&mut submission.free_slots, &mut *lock(&self.freed.0));
         }
+        let next = submission.free_slots.len().checked_sub(PREFETCH).map(|i| submission.free_slots[i]);
+        next.into_iter().for_each(|index| self.slots.prefetch(index));
         submission.free_slots.pop().unwrap_or_else(|| {
             self.slots.ensure(submission.n_slots);
             submission.n_slots += 1;
@@ -203,9 +227,9 @@ impl Tasks {
 
     fn push_ready(&self, index: u32) {
         if self.ready.push(index as usize).is_err() {
-            let mut overflow = lock(&self.overflow);
+            let mut overflow = lock(&self.overflow.0);
             overflow.push_back(index);
-            self.n_overflow.store(overflow.len(), Ordering::Release);
+            self.n_overflow.0.store(overflow.len(), Ordering::Release);
         }
     }
 
@@ -213,12 +237,12 @@ impl Tasks {
         if let Some(index) = self.ready.pop() {
             return Some(index as u32);
         }
-        if self.n_overflow.load(Ordering::Acquire) == 0 {
+        if self.n_overflow.0.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut overflow = lock(&self.overflow);
+        let mut overflow = lock(&self.overflow.0);
         let index = overflow.pop_front();
-        self.n_overflow.store(overflow.len(), Ordering::Release);
+        self.n_overflow.0.store(overflow.len(), Ordering::Release);
         index
     }
 
@@ -228,7 +252,7 @@ impl Tasks {
         refuse_workers("an array cannot be read or written by the program inside of a task")?;
         let mut tickets = Vec::new();
         let alive = |ticket| self.slots.is_alive(ticket);
-        lock(&self.submission).tracker.pending(base, region, writes, &mut tickets, alive);
+        lock(&self.submission.0).tracker.pending(base, region, writes, &mut tickets, alive);
         tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
         self.failures.cause(base, region).map_or(Ok(()), Err)
     }
@@ -238,7 +262,7 @@ impl Tasks {
         refuse_workers("memory cannot be taken back inside of a task")?;
         let mut tickets = Vec::new();
         for &base in bases {
-            let submission = lock(&self.submission);
+            let submission = lock(&self.submission.0);
             submission.tracker.unfinished(base, &mut tickets, |ticket| self.slots.is_alive(ticket));
         }
         tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
@@ -248,18 +272,23 @@ impl Tasks {
     /// Whether no task on this allocation is unfinished.
     pub fn is_idle(&self, base: usize) -> bool {
         let mut tickets = Vec::new();
-        let submission = lock(&self.submission);
+        let submission = lock(&self.submission.0);
         submission.tracker.unfinished(base, &mut tickets, |ticket| self.slots.is_alive(ticket));
         tickets.is_empty()
     }
 
-    /// Waits until everything submitted so far has finished.
+    /// Waits until no task is unfinished.
     pub fn wait_all(&self) {
-        let n_submitted = lock(&self.submission).n_submitted;
-        let finished = || self.n_finished.load(Ordering::Acquire) >= n_submitted;
-        if !finished() {
-            self.done.sleep_until(finished);
-        }
+        let Done { bell, n_waiting } = &self.done.0;
+        n_waiting.fetch_add(1, Ordering::SeqCst);
+        bell.sleep_until(|| self.is_all_done());
+        n_waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Both counters only rise, so equal counters were equal when the first was read. Whoever has run a task or
+    /// counts on others having done so has seen its submission counted.
+    fn is_all_done(&self) -> bool {
+        self.n_finished.0.load(Ordering::SeqCst) == self.n_submitted.0.load(Ordering::SeqCst)
     }
 
     /// Like [`Tasks::wait_all`], for the program.
@@ -270,7 +299,7 @@ impl Tasks {
     }
 
     fn wait_for(&self, ticket: Ticket) {
-        for _ in 0..SPINS {
+        for _ in (0u32..).take(SPINS) {
             if !self.slots.is_alive(ticket) {
                 return;
             }
@@ -284,24 +313,27 @@ impl Tasks {
             }
             links.watched = true;
         }
-        self.done.sleep_until(|| !self.slots.is_alive(ticket));
+        self.done.0.bell.sleep_until(|| !self.slots.is_alive(ticket));
     }
 
     /// Runs a ready task and everything that follows from its end. Returns a successor to run next.
     fn run(&self, index: u32, worker: usize, scratch: &mut Scratch) -> Option<u32> {
         let slot = self.slots.get(index);
         {
-            let mut body = lock(&slot.body);
-            let body = &mut *body;
-            let work = body.work.take().expect("a ready task has been filled");
-            let cause = if self.failures.any() { self.failures.cause_of(&body.args) } else { None };
+            // SAFETY: this worker has found the task ready, and puts the slot on the free list later.
+            let body = unsafe { slot.body() };
+            let template = self.template(&body.template);
+            let cause = match self.failures.any() {
+                true => self.failures.cause_of(&body.args, &template.reads),
+                false => None,
+            };
             let outcome = match cause {
                 Some(cause) => Err(cause),
-                None => execute(&work, body, scratch).map_err(|error| {
-                    error.in_task(describe(&work, &body.args)).on_worker(worker).at(work.location)
-                }),
+                None => self
+                    .execute(body, scratch)
+                    .map_err(|error| error.in_task(template.describe()).on_worker(worker).at(body.location)),
             };
-            self.failures.record(&body.args, outcome);
+            self.failures.record(&body.args[template.spec.n_inputs..], outcome);
         }
         let watched = {
             let mut links = lock(&slot.links);
@@ -326,9 +358,43 @@ impl Tasks {
             self.bell.ring();
         }
         if watched {
-            self.done.ring();
+            self.done.0.bell.ring();
         }
         next
+    }
+}
+
+impl Tasks {
+    fn execute(&self, body: &Body, scratch: &mut Scratch) -> Result<()> {
+        let template = self.template(&body.template);
+        let known = match body.template {
+            Found::Known(id) => Some(id),
+            Found::Own(_) => None,
+        };
+        let spec = &mut scratch.spec;
+        if known.is_none() || scratch.template != known {
+            spec.args.clone_from(&template.spec.args);
+            spec.ints.clone_from(&template.spec.ints);
+            spec.n_inputs = template.spec.n_inputs;
+            spec.accumulate = template.spec.accumulate;
+            scratch.template = known;
+        }
+        spec.scalars.clone_from(&body.scalars);
+        let pointers = &body.pointers[..body.n_args as usize];
+        // SAFETY: `Address` is a transparent wrapper of the pointer. The memory is valid by the contract of
+        // `submit`; the tracker has ordered this task after every task that conflicts with it, and the borrow
+        // checker keeps the program's own accesses away (`wait`). Inputs and outputs are different arrays.
+        let call = unsafe {
+            let pointers = std::slice::from_raw_parts(pointers.as_ptr().cast::<*mut u8>(), pointers.len());
+            Call::new(spec, pointers)
+        };
+        let kernel = template.implementation.kernel;
+        catch_unwind(AssertUnwindSafe(|| kernel(&call))).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let message = format!("the kernel panicked: {}", text.unwrap_or("(no message)"));
+            Err(Error::new(ErrorKind::Task, message))
+        })
     }
 }
 
@@ -348,37 +414,20 @@ impl Source for Tasks {
         }
         let n = scratch.freed.len();
         if n > 0 {
-            lock(&self.freed).append(&mut scratch.freed);
-            self.n_finished.fetch_add(n, Ordering::Release);
-            self.done.ring();
+            lock(&self.freed.0).append(&mut scratch.freed);
+            self.n_finished.0.fetch_add(n, Ordering::SeqCst);
+            // Whoever finishes the last task sees that it is the last, and either sees the waiting thread or is
+            // seen by it.
+            if self.done.0.n_waiting.load(Ordering::SeqCst) > 0 && self.is_all_done() {
+                self.done.0.bell.ring();
+            }
         }
         n > 0
     }
 
     fn has_work(&self, worker: usize) -> bool {
-        self.workers[worker].serves && (!self.ready.is_empty() || self.n_overflow.load(Ordering::Acquire) > 0)
-    }
-}
-
-impl Submission {
-    fn check(&mut self, codelet: &'static Codelet, args: &[Argument], ints: &[i64]) -> Result<()> {
-        let shapes = || args.iter().map(|arg| arg.shape);
-        let mut hash = std::ptr::from_ref(codelet) as usize;
-        for number in args.iter().flat_map(|arg| arg.shape.iter().copied()) {
-            hash = (hash ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
-        }
-        let known = &mut self.checks[hash & (N_CHECKS - 1)];
-        let is_known = known.as_ref().is_some_and(|check| {
-            std::ptr::eq(check.codelet, codelet)
-                && check.ints == ints
-                && check.shapes.iter().copied().eq(shapes())
-        });
-        if !is_known {
-            let shapes: Vec<Shape> = shapes().collect();
-            codelet.relation().bind(&shapes, ints)?;
-            *known = Some(Check { codelet, shapes, ints: ints.to_vec() });
-        }
-        Ok(())
+        self.workers[worker].serves
+            && (!self.ready.is_empty() || self.n_overflow.0.load(Ordering::Acquire) > 0)
     }
 }
 
@@ -391,41 +440,4 @@ fn refuse_workers(what: &str) -> Result<()> {
             Err(Error::new(ErrorKind::Usage, message).on_worker(worker))
         }
     }
-}
-
-fn execute(work: &Work, body: &slots::Body, scratch: &mut Scratch) -> Result<()> {
-    let Scratch { spec, pointers, .. } = scratch;
-    spec.args.clear();
-    pointers.clear();
-    for arg in &body.args {
-        let region = Region::whole(arg.shape);
-        let tile = Region::whole(arg.tile);
-        let layout = Layout::RowMajor;
-        spec.args.push(ArgSpec { dtype: arg.dtype, layout, tile, region, extent: arg.shape });
-        pointers.push(arg.pointer);
-    }
-    spec.n_inputs = work.n_inputs;
-    spec.accumulate = work.accumulate;
-    spec.ints.clone_from(&body.ints);
-    spec.scalars.clone_from(&body.scalars);
-    // SAFETY: `Address` is a transparent wrapper of the pointer. The memory is valid by the contract of `submit`;
-    // the tracker has ordered this task after every task that conflicts with it, and the borrow checker keeps the
-    // program's own accesses away (`wait`). Inputs and outputs of a task are different arrays.
-    let call = unsafe {
-        let pointers = std::slice::from_raw_parts(pointers.as_ptr().cast::<*mut u8>(), pointers.len());
-        Call::new(spec, pointers)
-    };
-    catch_unwind(AssertUnwindSafe(|| (work.kernel)(&call))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let message = format!("the kernel panicked: {}", text.unwrap_or("(no message)"));
-        Err(Error::new(ErrorKind::Task, message))
-    })
-}
-
-/// The task for an error: codelet, implementation and the shapes of the arguments.
-fn describe(work: &Work, args: &[Argument]) -> String {
-    let named = work.codelet.relation().args().iter().zip(args);
-    let args: Vec<String> = named.map(|(arg, given)| format!("{}{}", arg.name, given.shape)).collect();
-    format!("{} ({}) {}", work.codelet.name, work.implementation, args.join(" "))
 }

@@ -5,13 +5,19 @@
 //! generation, which rises when the task finishes. A ticket whose generation has passed stands for a finished
 //! task; the release store that moves the generation on and the acquire load that sees it hand over everything
 //! the task did.
+//!
+//! Most of a task's cost is moving its slot between the caches of two cores. What a worker needs therefore lies in
+//! three cache lines; what only a failure needs lies elsewhere and stays with the submitting thread.
 
-use crate::array::{Dtype, Region, Shape};
-use crate::codelet::{Codelet, Kernel};
+use super::templates::{Argument, Found, TemplateId};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
+use std::cell::UnsafeCell;
 use std::panic::Location;
 use std::sync::OnceLock;
+
+/// Arguments of one task, at most.
+pub(crate) const MAX_ARGS: usize = 12;
 
 /// One use of a slot. Tickets of unfinished tasks are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,48 +29,25 @@ impl Ticket {
     }
 }
 
-/// An argument of a submitted task: a view of a base allocation.
-#[derive(Clone, Copy)]
-pub(crate) struct Argument {
-    /// The first element of the view.
-    pub pointer: Address,
-    pub dtype: Dtype,
-    /// The extents that the kernel sees.
-    pub shape: Shape,
-    /// The extents that give the distances between elements: those of the base after the first dimension.
-    pub tile: Shape,
-    /// The allocation that dependencies belong to.
-    pub base: usize,
-    /// What of the base is touched, in the base's own coordinates.
-    pub region: Region,
-    /// Whether the task needs what was there before.
-    pub reads: bool,
-    /// Whether the task changes it.
-    pub writes: bool,
-}
-
 /// A place in memory that tasks on other threads may be told about.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Address(pub *mut u8);
 
+// SAFETY: an address is only a number until a task uses it, and tasks use memory in the order of dependencies.
+unsafe impl Send for Address {}
+// SAFETY: as above.
+unsafe impl Sync for Address {}
+
 /// What a task is.
 pub(crate) struct Body {
-    pub work: Option<Work>,
-    pub args: Vec<Argument>,
-    pub ints: Vec<i64>,
-    pub scalars: Vec<f64>,
-}
-
-/// The part of a task that is copied rather than kept in lists.
-#[derive(Clone, Copy)]
-pub(crate) struct Work {
-    pub codelet: &'static Codelet,
-    pub implementation: &'static str,
-    pub kernel: Kernel,
-    pub n_inputs: usize,
-    pub accumulate: bool,
+    pub template: Found,
+    pub n_args: u32,
     pub location: &'static Location<'static>,
+    pub scalars: Vec<f64>,
+    pub pointers: [Address; MAX_ARGS],
+    /// For failures; on lines that a worker does not look at otherwise.
+    pub args: Vec<Argument>,
 }
 
 /// What waits for a task.
@@ -75,28 +58,51 @@ pub(crate) struct Links {
     pub watched: bool,
 }
 
+#[repr(align(64))]
 pub(crate) struct Slot {
     generation: AtomicU32,
     /// Predecessors that have not finished, plus one while the task is being submitted.
     pub pending: AtomicU32,
     pub links: Mutex<Links>,
-    /// Never contended: the submitting thread fills it before the task is ready, one worker empties it.
-    pub body: Mutex<Body>,
+    body: UnsafeCell<Body>,
 }
+
+// SAFETY: everything but `body` is synchronised by itself; `body` has one user at a time (see `Slot::body`).
+unsafe impl Sync for Slot {}
 
 impl Default for Slot {
     fn default() -> Self {
-        let body = Body { work: None, args: Vec::new(), ints: Vec::new(), scalars: Vec::new() };
+        let body = Body {
+            template: Found::Known(TemplateId::default()),
+            n_args: 0,
+            location: Location::caller(),
+            scalars: Vec::new(),
+            pointers: [Address(std::ptr::null_mut()); MAX_ARGS],
+            args: Vec::new(),
+        };
         Slot {
             generation: AtomicU32::new(0),
             pending: AtomicU32::new(0),
             links: Mutex::new(Links::default()),
-            body: Mutex::new(body),
+            body: UnsafeCell::new(body),
         }
     }
 }
 
 impl Slot {
+    /// The task in this slot.
+    ///
+    /// # Safety
+    /// Only the one user of the slot may call this, and not while an earlier result is in use: the submitting
+    /// thread from taking the slot off the free list until it lowers `pending` for the last time, then the worker
+    /// that made or found the task ready until it puts the slot on the free list. `pending`, the ready queue and
+    /// the lock of the free list hand it over.
+    #[expect(clippy::mut_from_ref, reason = "the protocol above makes the access exclusive")]
+    pub unsafe fn body(&self) -> &mut Body {
+        // SAFETY: the caller is the one user.
+        unsafe { &mut *self.body.get() }
+    }
+
     /// Moves on to the next use; to be called with `links` locked, so that no successor is added too late.
     pub fn finish(&self) {
         self.generation.store(self.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -125,6 +131,22 @@ impl Slots {
     pub fn get(&self, index: u32) -> &Slot {
         let (chunk, offset) = place(index);
         &self.0[chunk].get().expect("slots are made before they are named")[offset]
+    }
+
+    /// Starts to fetch a slot that will be filled soon: it lies in the cache of the worker that used it last.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            let slot = std::ptr::from_ref(self.get(index)).cast::<i8>();
+            for line in 0..size_of::<Slot>() / 64 {
+                // SAFETY: a prefetch reads nothing that the program can see, at any address.
+                unsafe { _mm_prefetch::<_MM_HINT_ET0>(slot.wrapping_add(64 * line)) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
     }
 
     /// The ticket for the current use of a slot.

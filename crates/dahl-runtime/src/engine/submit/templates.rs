@@ -1,0 +1,194 @@
+//! What tasks have in common: codelet, implementation, shapes and integers, checked once.
+//!
+//! Programs submit the same few combinations again and again. The first time, the relation checks the shapes and
+//! the call is prepared; after that a task only names its template. Templates stay as long as the runtime, up to
+//! a limit; beyond it (a program whose shapes never repeat) each task carries a template of its own.
+
+use super::slots::Address;
+use crate::array::{Dtype, Layout, Region, Shape};
+use crate::codelet::relation::Mode;
+use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// An argument of a submitted task: a view of a base allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument {
+    /// The first element of the view.
+    pub pointer: Address,
+    pub dtype: Dtype,
+    /// The extents that the kernel sees.
+    pub shape: Shape,
+    /// The extents that give the distances between elements: those of the base after the first dimension.
+    pub tile: Shape,
+    /// The allocation that dependencies belong to.
+    pub base: usize,
+    /// What of the base is touched, in the base's own coordinates.
+    pub region: Region,
+}
+
+/// What is asked for, apart from the arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'r> {
+    pub codelet: &'static Codelet,
+    pub implementation: &'r str,
+    pub ints: &'r [i64],
+    pub accumulate: bool,
+}
+
+/// The common part of tasks.
+pub(crate) struct Template {
+    pub codelet: &'static Codelet,
+    pub implementation: &'static Implementation,
+    /// The call, without scalars.
+    pub spec: CallSpec,
+    /// Whether each argument's former content is needed.
+    pub reads: Vec<bool>,
+    tiles: Vec<Shape>,
+}
+
+impl Template {
+    fn new(request: &Request<'_>, args: &[Argument]) -> Result<Self> {
+        let relation = request.codelet.relation();
+        let n_inputs = relation.n_inputs();
+        let shapes: Vec<Shape> = args.iter().map(|arg| arg.shape).collect();
+        relation.bind(&shapes, request.ints)?;
+        let implementation = choose(request, args, n_inputs)?;
+        let arg_spec = |arg: &Argument| ArgSpec {
+            dtype: arg.dtype,
+            layout: Layout::RowMajor,
+            tile: Region::whole(arg.tile),
+            region: Region::whole(arg.shape),
+            extent: arg.shape,
+        };
+        let spec = CallSpec {
+            args: args.iter().map(arg_spec).collect(),
+            n_inputs,
+            ints: request.ints.to_vec(),
+            scalars: Vec::new(),
+            accumulate: request.accumulate,
+        };
+        let keeps = |arg: &crate::codelet::relation::Arg| request.accumulate && arg.accumulate.is_some();
+        let reads = relation.args().iter().map(|arg| arg.mode != Mode::Write || keeps(arg)).collect();
+        let tiles = args.iter().map(|arg| arg.tile).collect();
+        Ok(Template { codelet: request.codelet, implementation, spec, reads, tiles })
+    }
+
+    fn fits(&self, request: &Request<'_>, args: &[Argument]) -> bool {
+        std::ptr::eq(self.codelet, request.codelet)
+            && self.spec.args.len() == args.len()
+            && self.spec.accumulate == request.accumulate
+            && self.spec.ints.len() == request.ints.len()
+            && self.spec.ints.iter().eq(request.ints)
+            && (std::ptr::eq(self.implementation.name, request.implementation)
+                || self.implementation.name == request.implementation)
+            && self.spec.args.iter().zip(&self.tiles).zip(args).all(|((spec, tile), arg)| {
+                spec.dtype == arg.dtype && spec.extent == arg.shape && *tile == arg.tile
+            })
+    }
+
+    /// The task for an error: codelet, implementation and the shapes of the arguments.
+    pub fn describe(&self) -> String {
+        let named = self.codelet.relation().args().iter().zip(&self.spec.args);
+        let args: Vec<String> = named.map(|(arg, given)| format!("{}{}", arg.name, given.extent)).collect();
+        format!("{} ({}) {}", self.codelet.name, self.implementation.name, args.join(" "))
+    }
+}
+
+/// The number of a template.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TemplateId(u32);
+
+const N_TEMPLATES: usize = if cfg!(feature = "shuttle") { 8 } else { 4096 };
+
+/// The templates, for workers.
+pub(crate) struct Templates(Box<[OnceLock<Template>]>);
+
+impl Templates {
+    pub fn new() -> Self {
+        Templates((0..N_TEMPLATES).map(|_| OnceLock::new()).collect())
+    }
+
+    pub fn get(&self, id: TemplateId) -> &Template {
+        self.0[id.0 as usize].get().expect("templates are made before they are named")
+    }
+}
+
+/// Finds templates; belongs to whoever holds the submission lock.
+#[derive(Default)]
+pub(crate) struct Finder {
+    by_hash: HashMap<u64, TemplateId>,
+    last: TemplateId,
+}
+
+/// The template of a task.
+pub(crate) enum Found {
+    /// One of [`Templates`].
+    Known(TemplateId),
+    /// There was no room for another one.
+    Own(Box<Template>),
+}
+
+impl Finder {
+    /// The template for these arguments, which are checked if they are new.
+    pub fn find(&mut self, templates: &Templates, request: &Request<'_>, args: &[Argument]) -> Result<Found> {
+        let fits = |id: TemplateId| templates.get(id).fits(request, args);
+        if !self.by_hash.is_empty() && fits(self.last) {
+            return Ok(Found::Known(self.last));
+        }
+        let hash = hash(request, args);
+        match self.by_hash.get(&hash) {
+            Some(&id) if fits(id) => {
+                self.last = id;
+                return Ok(Found::Known(id));
+            }
+            // Two combinations with the same hash: very rare, and not worth more than this.
+            Some(_) => return Ok(Found::Own(Box::new(Template::new(request, args)?))),
+            None => (),
+        }
+        let template = Template::new(request, args)?;
+        if self.by_hash.len() == N_TEMPLATES {
+            return Ok(Found::Own(Box::new(template)));
+        }
+        self.last = TemplateId(self.by_hash.len() as u32);
+        templates.0[self.by_hash.len()].get_or_init(|| template);
+        self.by_hash.insert(hash, self.last);
+        Ok(Found::Known(self.last))
+    }
+}
+
+fn hash(request: &Request<'_>, args: &[Argument]) -> u64 {
+    let mut hash = std::ptr::from_ref(request.codelet) as u64 ^ u64::from(request.accumulate);
+    let mut mix = |word: u64| hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+    request.implementation.bytes().for_each(|byte| mix(byte.into()));
+    request.ints.iter().for_each(|&int| mix(int as u64));
+    for arg in args {
+        mix(arg.dtype as u64 ^ (arg.shape.rank() as u64) << 8);
+        arg.shape.iter().chain(arg.tile.iter()).for_each(|&extent| mix(extent as u64));
+    }
+    hash
+}
+
+/// The implementation of this name for the floating-point type of the arguments, if it can take them.
+fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&'static Implementation> {
+    let (codelet, name) = (request.codelet, request.implementation);
+    let (inputs, outputs) = args.split_at(n_inputs);
+    let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
+    let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
+    let Some(chosen) = codelet.implementation(name, dtype) else {
+        let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
+        let known = known.collect::<Vec<_>>().join(", ");
+        let message = format!("there is no implementation `{name}` for {dtype}; there are: {known}");
+        return Err(Error::new(ErrorKind::Usage, message));
+    };
+    if let Needs::Layouts(layouts) = chosen.needs {
+        let fits = |(arg, layout): (&Argument, _)| arg.tile == arg.shape && layout == &Layout::RowMajor;
+        if !args.iter().zip(layouts).all(fits) {
+            let message =
+                format!("implementation `{name}` needs row-major arrays in one piece: take another one");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+    }
+    Ok(chosen)
+}
