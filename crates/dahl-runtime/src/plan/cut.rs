@@ -77,7 +77,9 @@ impl Cut {
                     Needs::Layouts(needed) => needed[arg],
                 };
                 layouts[array].get_or_insert(layout);
-                if graph.arrays()[array].role != Role::Temporary {
+                let info = &graph.arrays()[array];
+                if info.role != Role::Temporary || recorded.args[arg].shape.len() != info.shape.len() {
+                    // Shared with the program, or one of several arrays in a flat one: never cut.
                     continue;
                 }
                 array_cuts[array].get_or_insert_with(|| {

@@ -87,3 +87,32 @@ impl Step {
         Ok(Step { graph, index, learning_rate, metrics, gradients: dumped })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dahl_runtime::graph::lower;
+    use dahl_runtime::plan::{Cut, CutOptions};
+
+    #[test]
+    fn a_default_step_keeps_chunks_of_samples_whole_from_load_to_gradient() {
+        let model = Sequential::seed([1, 28, 28], 10);
+        let mut store = Store::new();
+        let state = State {
+            weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
+            images: store.add::<u8>("images", [100, 1, 28, 28]).unwrap(),
+            labels: store.add::<u8>("labels", [100]).unwrap(),
+        };
+        let step = Step::record(&model, &store, state, Dtype::F32, 64, StepKind::Train).unwrap();
+        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let lowered = lower(&step.graph, &cut).unwrap();
+        let count = |name: &str| lowered.tasks.iter().filter(|task| task.codelet == name).count();
+        for recorded in step.graph.tasks() {
+            assert_eq!(count(recorded.codelet.name), 4, "{}", recorded.codelet.name);
+        }
+        // Nothing is copied: every kernel finds its chunk as the one before left it.
+        assert_eq!(count("assemble"), 0);
+        // One reduction of the gradients in four parts, and of loss and hits.
+        assert_eq!(count("reduce"), 4 + 1);
+    }
+}
