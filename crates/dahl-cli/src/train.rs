@@ -157,17 +157,20 @@ fn print_epoch(args: &Args, epoch: &Epoch) {
             "test_accuracy": epoch.test_accuracy,
             "images_per_s": epoch.images_per_s,
             "seconds": epoch.seconds,
-            "overhead": epoch.usage.overhead(),
+            "median_step_us": 1e6 * epoch.usage.median_step_seconds,
+            "overhead": epoch.usage.overhead,
+            "median_overhead": epoch.usage.median_overhead,
         });
         println!("{line}");
     } else {
         println!(
-            "epoch {:>3}   loss {:.4}   test accuracy {:>5.2} %   {:>9} images/s   overhead {:.1} %",
+            "epoch {:>3}   loss {:.4}   test accuracy {:>5.2} %   {:>9} images/s   overhead {:.1} % (mean {:.1} %)",
             epoch.epoch,
             epoch.loss,
             100.0 * epoch.test_accuracy,
             thousands(epoch.images_per_s as u64),
-            100.0 * epoch.usage.overhead()
+            100.0 * epoch.usage.median_overhead,
+            100.0 * epoch.usage.overhead,
         );
     }
     // A reader at the other end of a pipe wants to see the epoch now; a closed pipe is noticed at the next line.

@@ -2,7 +2,9 @@
 //!
 //! Tile `t` of `T` goes to worker `t * W / T`, whatever the task, so that a chunk of samples stays on one worker
 //! from the first layer to the last and back. Each worker takes the first tile as far as it can before it turns
-//! to the next, so that a chunk's data stays in its cache.
+//! to the next, so that a chunk's data stays in its cache. What needs other workers' results comes when there is
+//! nothing else to do: no two workers are ever exactly as fast as planned, and waiting in the middle of a chunk
+//! costs time that waiting at its end does not.
 
 use crate::graph::{Lowered, Task, TaskId};
 use std::cmp::Reverse;
@@ -42,11 +44,17 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
         successors[edge.from as usize].push(edge.to);
     }
     let worker_of = |task: &Task| task.tile.0 * n_workers / task.tile.1.max(1);
-    // Ready tasks per worker, the earliest tile first, then the earliest recorded.
-    let mut ready: Vec<BinaryHeap<Reverse<(usize, TaskId)>>> = vec![BinaryHeap::new(); n_workers];
+    let mut waits = vec![false; n_tasks];
+    for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
+        let (from, to) = (edge.from as usize, edge.to as usize);
+        waits[to] |= worker_of(&lowered.tasks[from]) != worker_of(&lowered.tasks[to]);
+    }
+    // Ready tasks per worker: those that wait for nobody first, of these the earliest tile, then the earliest
+    // recorded.
+    let mut ready: Vec<BinaryHeap<Reverse<(bool, usize, TaskId)>>> = vec![BinaryHeap::new(); n_workers];
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
-        (task.tile.0 * PER_MILLE / task.tile.1.max(1), id)
+        (waits[id as usize], task.tile.0 * PER_MILLE / task.tile.1.max(1), id)
     };
     for id in 0..n_tasks as TaskId {
         if missing[id as usize] == 0 {
@@ -60,7 +68,7 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
     while let Some(worker) =
         (0..n_workers).filter(|&w| !ready[w].is_empty()).min_by(|&a, &b| busy[a].total_cmp(&busy[b]))
     {
-        let Some(Reverse((_, id))) = ready[worker].pop() else { continue };
+        let Some(Reverse((.., id))) = ready[worker].pop() else { continue };
         let task = &lowered.tasks[id as usize];
         busy[worker] += seconds(task);
         placement.order[worker].push(id);

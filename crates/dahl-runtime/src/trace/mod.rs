@@ -8,6 +8,7 @@ mod clock;
 pub use clock::{Clock, ticks};
 
 use crate::graph::TaskId;
+use std::collections::BTreeMap;
 
 /// One execution of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,37 +73,63 @@ pub struct Trace {
 /// How the time of all workers was spent, from a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Seconds inside kernels, summed over workers.
-    pub kernel_seconds: f64,
-    /// Seconds from the first start to the last end, times the number of workers.
-    pub worker_seconds: f64,
-    /// Number of events.
-    pub n_tasks: usize,
-}
-
-impl Usage {
-    /// The share of the workers' time that was not spent inside kernels: waiting, scheduling, tracing.
-    pub fn overhead(&self) -> f64 {
-        if self.worker_seconds == 0.0 { 0.0 } else { 1.0 - self.kernel_seconds / self.worker_seconds }
-    }
+    /// Number of complete steps in the trace.
+    pub n_steps: usize,
+    /// Share of the workers' time outside kernels (waiting, scheduling, tracing), over all steps together.
+    pub overhead: f64,
+    /// The same share in the median step. Where the system takes a core away for milliseconds, the others wait;
+    /// that is in the mean, and hardly in the median.
+    pub median_overhead: f64,
+    /// Seconds of the median step.
+    pub median_step_seconds: f64,
 }
 
 impl Trace {
-    /// How the time was spent between the latest of the workers' first events and the earliest of their last
-    /// ones, that is, in the window that all of them have events for.
+    /// How the time of complete steps was spent. A worker's time in a step goes from its first event of the step to
+    /// its first event of the next; workers without events do not count.
     pub fn usage(&self) -> Usage {
-        let workers = || self.workers.iter().filter(|events| !events.is_empty());
-        let start = workers().map(|events| events[0].start).max().unwrap_or(0);
-        let end = workers().map(|events| events[events.len() - 1].end).min().unwrap_or(0);
-        let inside = |event: &&Event| event.start >= start && event.end <= end;
-        let ticks: u64 = workers().flatten().filter(inside).map(|event| event.end - event.start).sum();
+        /// Ticks of all workers in a step: total, inside kernels; number of workers.
+        type Spent = (u64, u64, usize);
+        let mut steps: BTreeMap<u32, Spent> = BTreeMap::new();
+        let n_workers = self.workers.iter().filter(|events| !events.is_empty()).count();
+        for events in &self.workers {
+            // Where a worker first works on a later step than before. The first step may have lost its beginning, and
+            // the last one has no next: `skip` and `windows` leave them out.
+            let mut newest = None;
+            let is_first = |&i: &usize| {
+                let is_newer = newest.is_none_or(|newest| events[i].step > newest);
+                newest = newest.max(Some(events[i].step));
+                is_newer
+            };
+            let firsts: Vec<usize> = (0..events.len()).filter(is_first).skip(1).collect();
+            for pair in firsts.windows(2) {
+                let kernels: u64 = events[pair[0]..pair[1]].iter().map(|event| event.end - event.start).sum();
+                let (total, inside, workers) = steps.entry(events[pair[0]].step).or_default();
+                *total += events[pair[1]].start - events[pair[0]].start;
+                *inside += kernels;
+                *workers += 1;
+            }
+        }
+        let complete: Vec<Spent> =
+            steps.into_values().filter(|(_, _, workers)| *workers == n_workers).collect();
+        let share =
+            |total: u64, inside: u64| if total == 0 { 0.0 } else { 1.0 - inside as f64 / total as f64 };
+        let sum = complete.iter().fold((0, 0), |sum, spent| (sum.0 + spent.0, sum.1 + spent.1));
+        let ticks = n_workers as f64 * self.ticks_per_second;
         Usage {
-            kernel_seconds: ticks as f64 / self.ticks_per_second,
-            worker_seconds: end.saturating_sub(start) as f64 / self.ticks_per_second
-                * self.workers.len() as f64,
-            n_tasks: workers().flatten().filter(inside).count(),
+            n_steps: complete.len(),
+            overhead: share(sum.0, sum.1),
+            median_overhead: median(
+                complete.iter().map(|&(total, inside, _)| share(total, inside)).collect(),
+            ),
+            median_step_seconds: median(complete.iter().map(|&(total, _, _)| total as f64 / ticks).collect()),
         }
     }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -121,11 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_what_kernels_leave_of_the_common_window() {
-        let event = |start, end| Event { start, end, ..Event::default() };
-        let workers = vec![vec![event(0, 40), event(50, 100)], vec![event(0, 90), event(95, 100)]];
-        let usage = Trace { workers, ticks_per_second: 1.0 }.usage();
-        assert_eq!(usage.n_tasks, 4);
-        assert!((usage.overhead() - 15.0 / 200.0).abs() < 1e-12);
+    fn overhead_is_what_kernels_leave_of_complete_steps() {
+        let event = |step, start, end| Event { step, start, end, ..Event::default() };
+        // Three steps of 100 ticks; of the middle one, the first worker waits 10 and the second 30.
+        let first = vec![event(0, 0, 100), event(1, 100, 140), event(1, 150, 200), event(2, 200, 300)];
+        let second = vec![event(0, 0, 100), event(1, 100, 170), event(2, 200, 300)];
+        let usage = Trace { workers: vec![first, second, Vec::new()], ticks_per_second: 1.0 }.usage();
+        assert_eq!(usage.n_steps, 1);
+        assert!((usage.overhead - 0.2).abs() < 1e-12 && (usage.median_overhead - 0.2).abs() < 1e-12);
+        assert!((usage.median_step_seconds - 100.0).abs() < 1e-9);
+        assert_eq!(Trace::default().usage(), Usage::default());
     }
 }
