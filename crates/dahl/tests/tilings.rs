@@ -5,6 +5,7 @@
 
 use dahl::op;
 use dahl_runtime::array::{Dtype, Shape};
+use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{BufferKind, Graph, Lowered, Role, Var, lower};
 use dahl_runtime::machine::Machine;
@@ -164,8 +165,9 @@ fn close(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| (x - y).abs() <= 1e-12 * (1.0 + x.abs().max(y.abs())))
 }
 
-fn reference(tilings: Vec<(String, usize)>, max_groups: usize) -> CutOptions {
-    CutOptions { tilings: vec![tilings], max_groups, implementations: vec!["reference".into()] }
+fn reference(tiling: Vec<(String, TileSize)>, max_groups: usize) -> CutOptions {
+    let implementations = vec!["reference".into()];
+    CutOptions { tilings: vec![tiling], tiles_per_group: 1, max_groups, implementations }
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
@@ -178,12 +180,15 @@ fn sizes() -> impl Strategy<Value = Sizes> {
 
 /// The axes that occur, each cut or not. The gradients of weights lie in one flat array, in which only parts that
 /// are contiguous can be written, so axes inside of them (`c`, `ky`, …) are left out.
-fn tiling() -> impl Strategy<Value = Vec<(String, usize)>> {
+fn tiling() -> impl Strategy<Value = Vec<(String, TileSize)>> {
     let axes = ["n", "k", "oy", "ox", "iy", "ix", "o", "y", "x"];
-    axes.map(|name| {
-        prop_oneof![Just(None), (1..9_usize).prop_map(move |size| Some((name.to_string(), size)))]
-    })
-    .prop_map(|cuts| cuts.into_iter().flatten().collect())
+    let cut = prop_oneof![
+        Just(None),
+        (1..9_usize).prop_map(|size| Some(TileSize::Size(size))),
+        (1..9_usize).prop_map(|size| Some(TileSize::AtMost(size))),
+    ];
+    axes.map(|name| cut.clone().prop_map(move |cut| cut.map(|cut| (name.to_string(), cut))))
+        .prop_map(|cuts| cuts.into_iter().flatten().collect())
 }
 
 proptest! {
@@ -217,8 +222,8 @@ proptest! {
         test_unit: bool,
     ) {
         let whole = run(&sizes, &reference(Vec::new(), 1), 1, false, false);
-        let tilings = vec![vec![("n".into(), tile)], vec![("i".into(), 50)]];
-        let options = CutOptions { tilings, max_groups: groups, ..CutOptions::default() };
+        let tilings = vec![vec![("n".into(), TileSize::Size(tile))], vec![("i".into(), TileSize::AtMost(50))]];
+        let options = CutOptions { tilings, tiles_per_group: 1, max_groups: groups, ..CutOptions::default() };
         let lanes = run(&sizes, &options, workers, eager, test_unit);
         prop_assert!(close(&whole, &lanes), "{sizes:?} {tile}");
     }

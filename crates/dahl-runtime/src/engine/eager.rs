@@ -1,5 +1,8 @@
 //! Eager execution: whoever is free takes the next ready task.
 //!
+//! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it makes
+//! ready goes into a queue that all share.
+//!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used in
 //! turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is complete,
 //! so at most two steps are under way; the third generation is the one whose counters already take the countdowns
@@ -131,7 +134,9 @@ impl Eager {
         let mut gate = lock(&self.gate);
         while gate.admitted < gate.released && gate.admitted < self.complete.load(Ordering::Acquire) + 2 {
             for &task in &self.roots {
-                self.count_down(gate.admitted, task as usize);
+                if let Some(slot) = self.count_down(gate.admitted, task as usize) {
+                    self.offer(slot);
+                }
             }
             gate.admitted += 1;
         }
@@ -139,17 +144,21 @@ impl Eager {
         self.workers_bell.ring();
     }
 
-    /// One predecessor less; the last one makes the task ready.
-    fn count_down(&self, step: u64, task: usize) {
+    /// One predecessor less; the last one makes the task ready, which is then the caller's to run or to offer.
+    fn count_down(&self, step: u64, task: usize) -> Option<usize> {
         let slot = self.slot(step, task);
-        if self.pending[slot].fetch_sub(1, Ordering::AcqRel) == 1 {
-            // The queue has room for every task of every generation, so it cannot be full.
-            let pushed = self.ready.push(slot);
-            debug_assert!(pushed.is_ok(), "the ready queue holds all tasks");
-        }
+        (self.pending[slot].fetch_sub(1, Ordering::AcqRel) == 1).then_some(slot)
     }
 
-    fn run(&self, worker: usize, slot: usize) {
+    /// Lets any worker take a ready task.
+    fn offer(&self, slot: usize) {
+        // The queue has room for every task of every generation, so it cannot be full.
+        let pushed = self.ready.push(slot);
+        debug_assert!(pushed.is_ok(), "the ready queue holds all tasks");
+    }
+
+    /// Runs a task; returns one that it made ready, for the same worker to go on with.
+    fn run(&self, worker: usize, slot: usize) -> Option<usize> {
         let (generation, task) = ((slot / self.n_tasks) as u64, slot % self.n_tasks);
         // Of the steps under way, `complete` and `complete + 1`, the one that uses this generation.
         let complete = self.complete.load(Ordering::Acquire);
@@ -157,11 +166,23 @@ impl Eager {
         // SAFETY: we are on the worker's thread, the step has been admitted, so it was released, and all
         // predecessors have counted this task down after they ran (`AcqRel`).
         unsafe { self.program.execute(worker, task, step) };
-        for &(next, distance) in &self.successors[task] {
-            self.count_down(step + distance, next as usize);
+        let mut next = None;
+        let mut offered = false;
+        for &(successor, distance) in &self.successors[task] {
+            match (self.count_down(step + distance, successor as usize), next) {
+                (Some(slot), None) => next = Some(slot),
+                (Some(slot), Some(_)) => {
+                    self.offer(slot);
+                    offered = true;
+                }
+                (None, _) => {}
+            }
         }
-        self.workers_bell.ring();
+        if offered {
+            self.workers_bell.ring();
+        }
         self.finish_one(step);
+        next
     }
 
     /// One thing less that the completion of `step` waits for.
@@ -181,8 +202,11 @@ impl Eager {
 impl Source for Eager {
     fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
-        while let Some(slot) = self.ready.pop() {
-            self.run(worker, slot);
+        while let Some(first) = self.ready.pop() {
+            let mut slot = Some(first);
+            while let Some(ready) = slot {
+                slot = self.run(worker, ready);
+            }
             ran = true;
         }
         ran

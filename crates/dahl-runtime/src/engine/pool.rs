@@ -1,7 +1,7 @@
 //! The worker threads: pinned, spinning for a short while when out of work, then asleep.
 //!
 //! Workers serve [`Source`]s. A worker asks each source in turn whether it has something for it; if none has, it
-//! spins for about 100 µs (falling asleep and waking up costs 50 to 90 µs) and then sleeps on the pool's bell.
+//! spins for about 2 ms (see `SPIN_ROUNDS`) and then sleeps on the pool's bell.
 //! A source that gets new work, or that finishes work others wait for, rings that bell.
 
 use super::bell::Bell;
@@ -127,9 +127,14 @@ impl Drop for Pool {
     }
 }
 
-/// Rounds of spinning that take about 100 µs: a round is a poll of an idle source, 16 pauses and, except for the
-/// first few, a yield.
-const SPIN_ROUNDS: u32 = 200;
+/// Rounds of spinning before a worker falls asleep, about 2 ms: a round is a poll of idle sources and 16 pauses.
+///
+/// Waking up costs 50 to 90 µs when the machine is quiet but close to a millisecond when another system on the same
+/// hardware takes cores away, which is just when workers wait long. Spinning for 100 µs then doubled the time of a
+/// training step; 2 ms costs nothing while a run is under way and little energy after it.
+const SPIN_ROUNDS: u32 = 8000;
+/// Rounds of spinning, about 15 µs, between two offers to let another thread have the core.
+const YIELD_ROUNDS: u32 = 64;
 
 fn serve(shared: &Shared, worker: usize) {
     let mut sources: Vec<Arc<dyn Source>> = Vec::new();
@@ -155,9 +160,8 @@ fn serve(shared: &Shared, worker: usize) {
             for _ in 0..16 {
                 spin_loop();
             }
-            // A thread that submits tasks shares a core with a worker; the longer there is nothing to do, the more
-            // likely it is what the worker waits for.
-            if idle_rounds > SPIN_ROUNDS / 8 {
+            // A thread that submits tasks, or feeds a run, may be waiting for this very core.
+            if idle_rounds.is_multiple_of(YIELD_ROUNDS) {
                 thread::yield_now();
             }
         } else {

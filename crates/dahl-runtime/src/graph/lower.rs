@@ -12,7 +12,7 @@ use super::lowered::{Access, Buffer, BufferKind, Lowered, Place, Task};
 use super::tiles::{TileOf, Tiles, whole};
 use super::{Graph, Recorded, Role, Var};
 use crate::array::{Dtype, Layout, Region, Shape};
-use crate::codelet::relation::{Accumulate, Mode, Split, Tile};
+use crate::codelet::relation::{Accumulate, Mode, Split, Tile, TileSize};
 use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Cut, TaskCut};
@@ -397,10 +397,9 @@ impl<'a> Lowering<'a> {
         let total = self.out.buffers[target].bytes / size;
         for (range, groups, how) in ranges {
             let elements = range.start / size..range.end / size;
-            let n_tiles = elements.len().div_ceil(REDUCE_ELEMENTS);
-            for tile in 0..n_tiles {
-                let start = elements.start + tile * REDUCE_ELEMENTS;
-                let part = start..elements.end.min(start + REDUCE_ELEMENTS);
+            let tiles = TileSize::AtMost(REDUCE_ELEMENTS).cut(elements.len());
+            for (tile, part) in tiles.iter().enumerate() {
+                let part = elements.start + part.start..elements.start + part.end;
                 let arg = |tile: Region, region: Region, extent: Shape| ArgSpec {
                     dtype,
                     layout: Layout::RowMajor,
@@ -424,7 +423,7 @@ impl<'a> Lowering<'a> {
                     codelet: builtin::REDUCE,
                     implementation: "reference",
                     origin: None,
-                    tile: (tile, n_tiles),
+                    tile: (tile, tiles.len()),
                     kernel: builtin::reduce(dtype, how),
                     spec: CallSpec {
                         args: vec![

@@ -32,8 +32,10 @@ pub struct Cut {
 pub struct CutOptions {
     /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an axis
     /// along which it can be split, along all axes of that tiling along which it can be split.
-    pub tilings: Vec<Vec<(String, usize)>>,
-    /// The most partial results of a reduction. More allow more workers and cost more memory traffic.
+    pub tilings: Vec<Vec<(String, TileSize)>>,
+    /// Tiles that are accumulated into one partial result, one after the other. More cost less memory traffic.
+    pub tiles_per_group: usize,
+    /// The most partial results of a reduction. More allow more workers.
     pub max_groups: usize,
     /// Names of implementations, best first.
     pub implementations: Vec<String>,
@@ -42,7 +44,8 @@ pub struct CutOptions {
 impl Default for CutOptions {
     fn default() -> Self {
         CutOptions {
-            tilings: vec![vec![("n".into(), 16)], vec![("i".into(), 4096)]],
+            tilings: vec![vec![("n".into(), TileSize::Size(16))], vec![("i".into(), TileSize::AtMost(4096))]],
+            tiles_per_group: 2,
             max_groups: 16,
             implementations: vec!["lanes".into(), "reference".into()],
         }
@@ -91,7 +94,9 @@ impl Cut {
                     cut.collect()
                 });
             }
-            tasks.push(TaskCut { tiles, implementation, groups: options.max_groups });
+            let n_tiles: usize = tiles.iter().map(|(_, ranges)| ranges.len()).product();
+            let groups = n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups);
+            tasks.push(TaskCut { tiles, implementation, groups });
         }
         let layouts = layouts.into_iter().map(|layout| layout.unwrap_or(Layout::RowMajor)).collect();
         Ok(Cut { tasks, layouts })
@@ -122,10 +127,10 @@ fn choose(
 
 /// The cut by the first tiling that applies.
 fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, Ranges)>> {
-    let cut_axis = |(name, size): &(String, usize)| {
+    let cut_axis = |(name, size): &(String, TileSize)| {
         let axis = recorded.bound.axis(name)?;
         let bound_axis = &recorded.bound.axes()[axis];
-        (bound_axis.split != Split::Never).then(|| (axis, TileSize::Size(*size).cut(bound_axis.extent)))
+        (bound_axis.split != Split::Never).then(|| (axis, size.cut(bound_axis.extent)))
     };
     let mut cuts =
         options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());

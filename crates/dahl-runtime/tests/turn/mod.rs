@@ -6,6 +6,7 @@
 
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs, for_each_index};
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
@@ -62,7 +63,7 @@ impl Turn {
         for pair in arrays.windows(2) {
             graph.task(&TURN, Dtype::F64, &[pair[0]], &[pair[1]], &[], &[]).unwrap();
         }
-        let tilings = vec![vec![("i".into(), rows)]];
+        let tilings = vec![vec![("i".into(), TileSize::Size(rows))]];
         let options =
             CutOptions { tilings, implementations: vec!["reference".into()], ..CutOptions::default() };
         let cut = Cut::heuristic(&graph, &options).unwrap();

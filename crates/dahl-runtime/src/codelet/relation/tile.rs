@@ -38,6 +38,8 @@ impl Tile {
 pub enum TileSize {
     /// Ranges of this length, the last one shorter where the extent is no multiple.
     Size(usize),
+    /// As few ranges of at most this length as possible, nearly equal, the longer ones first.
+    AtMost(usize),
     /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
     Count(usize),
 }
@@ -49,13 +51,14 @@ impl TileSize {
     /// # Panics
     /// If the size or count is 0.
     pub fn cut(self, extent: usize) -> Vec<Range<usize>> {
-        let (TileSize::Size(number) | TileSize::Count(number)) = self;
+        let (TileSize::Size(number) | TileSize::AtMost(number) | TileSize::Count(number)) = self;
         assert!(number > 0, "an axis cannot be cut into tiles of {self:?}");
         match self {
             _ if extent == 0 => std::iter::once(0..0).collect(),
             TileSize::Size(size) => {
                 (0..extent).step_by(size).map(|lo| lo..lo.saturating_add(size).min(extent)).collect()
             }
+            TileSize::AtMost(size) => TileSize::Count(extent.div_ceil(size)).cut(extent),
             TileSize::Count(count) => {
                 let count = count.min(extent);
                 let (len, longer) = (extent / count, extent % count);
