@@ -1,14 +1,19 @@
 //! What a task costs beyond its kernel: `cargo bench -p dahl-runtime --bench overhead`.
 //!
-//! The kernel is empty, so all the time measured is the runtime's. Each figure is the median of several rounds
+//! The kernel is empty, so all the time measured is the runtime's, tracing of recorded graphs included. Each figure is the median of several rounds
 //! after one to warm up, in nanoseconds per task. The last column is the processor time of all threads together,
 //! which stays meaningful when other programs run on the same cores.
 
 use dahl_runtime::array::{Array, Dtype, Params, submit};
+use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, CallSpec, Codelet, Implementation, Kernel, Needs};
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
 use dahl_runtime::{Result, Runtime};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 const N_TASKS: usize = 200_000;
@@ -16,6 +21,8 @@ const N_CHAINS: usize = 256;
 const N_ROUNDS: usize = 9;
 
 static STEP: Codelet = Codelet::new("step", "x[i] y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
+static SCALED: Codelet = Codelet::new("scaled", "s[] y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
+static SUM: Codelet = Codelet::new("sum", "y[i] -> s[] +=", 0.0, IMPLEMENTATIONS);
 static UPDATE: Codelet = Codelet::new("update", "y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
 const IMPLEMENTATIONS: &[Implementation] =
     &[Implementation { name: "empty", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: empty }];
@@ -28,10 +35,14 @@ fn empty(call: &Call<'_>) -> Result<()> {
 fn main() -> Result<()> {
     let n_workers = n_cores().min(2);
     println!("{N_TASKS} empty tasks, {n_workers} workers, {} cores", n_cores());
-    println!("{:<44} {:>8} {:>8} {:>8} {:>8}", "ns per task", "median", "fastest", "slowest", "CPU");
+    println!("{:<50} {:>8} {:>8} {:>8} {:>8}", "ns per task", "median", "fastest", "slowest", "CPU");
     bare_call();
     rayon_spawn(n_workers)?;
     dynamic(n_workers)?;
+    for eager in [false, true] {
+        recorded(n_workers, eager, false)?;
+        recorded(n_workers, eager, true)?;
+    }
     Ok(())
 }
 
@@ -48,7 +59,7 @@ fn measure(what: &str, mut round: impl FnMut() -> Result<()>) -> Result<()> {
     let cpu = (cpu_nanos() - cpu_before) / (N_ROUNDS * N_TASKS) as f64;
     nanos.sort_by(f64::total_cmp);
     let (fastest, slowest) = (nanos[0], nanos[N_ROUNDS - 1]);
-    println!("{what:<44} {:8.1} {fastest:8.1} {slowest:8.1} {cpu:8.1}", nanos[N_ROUNDS / 2]);
+    println!("{what:<50} {:8.1} {fastest:8.1} {slowest:8.1} {cpu:8.1}", nanos[N_ROUNDS / 2]);
     Ok(())
 }
 
@@ -133,4 +144,39 @@ fn dynamic(n_workers: usize) -> Result<()> {
         }
         runtime.wait()
     })
+}
+
+/// A recorded graph: each step, 8 updates of each of 256 chains, whose tiles stay on their worker; and, if wanted, a
+/// sum over all of them that every chain of the next step waits for.
+fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
+    const UPDATES: usize = 8;
+    let mut store = Store::new();
+    let state = store.add::<f32>("y", [N_CHAINS * 16])?;
+    let sum = store.add::<f32>("s", [1])?;
+    let mut graph = Graph::new(4);
+    let (y, s) = (store.record(&mut graph, state), store.record(&mut graph, sum));
+    for _ in 0..UPDATES {
+        if reduces {
+            graph.task(&SCALED, Dtype::F32, &[s.reshape([])?], &[y], &[], &[])?;
+        } else {
+            graph.task(&UPDATE, Dtype::F32, &[], &[y], &[], &[])?;
+        }
+    }
+    if reduces {
+        graph.task(&SUM, Dtype::F32, &[y], &[s.reshape([])?], &[], &[])?;
+    }
+    let options = CutOptions {
+        tilings: vec![vec![("i".into(), TileSize::Size(16))]],
+        tiles_per_group: N_CHAINS / 4,
+        implementations: vec!["empty".into()],
+        ..CutOptions::default()
+    };
+    let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
+    let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, n_workers) };
+    let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units));
+    let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
+    let steps = N_TASKS.div_ceil(lowered.tasks.len()) as u64;
+    let how = if eager { "eager" } else { "replay" };
+    let what = if reduces { "a sum over all every step" } else { "tiles stay on their worker" };
+    measure(&format!("{how}, 256 chains, {what}"), || session.run(&mut store, steps, |_, _| {}, |_, _| {}))
 }

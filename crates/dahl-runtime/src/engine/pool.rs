@@ -133,8 +133,8 @@ impl Drop for Pool {
 /// hardware takes cores away, which is just when workers wait long. Spinning for 100 µs then doubled the time of a
 /// training step; 2 ms costs nothing while a run is under way and little energy after it.
 const SPIN_ROUNDS: u32 = 8000;
-/// Rounds of spinning, about 15 µs, between two offers to let another thread have the core.
-const YIELD_ROUNDS: u32 = 64;
+/// Rounds of spinning, about 2 µs, between two offers to let another thread have the core.
+const YIELD_ROUNDS: u32 = 8;
 
 fn serve(shared: &Shared, worker: usize) {
     let mut sources: Vec<Arc<dyn Source>> = Vec::new();
