@@ -33,6 +33,10 @@ impl Layer for MaxPool {
         }
     }
 
+    fn is_maximum(&self) -> bool {
+        true
+    }
+
     fn forward(&self, tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
         let shape = batched(x.shape()[0], self.output(sample(x.shape()))?);
         let y = tape.array("pool", shape);

@@ -51,6 +51,17 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// The extents of its output for one sample, from those of its input.
     fn output(&self, input: Shape) -> Result<Shape>;
 
+    /// Whether it maps every element by itself and never turns an order around, so that it may as well come after a
+    /// maximum as before it.
+    fn is_monotone(&self) -> bool {
+        false
+    }
+
+    /// Whether it takes maxima of its input.
+    fn is_maximum(&self) -> bool {
+        false
+    }
+
     /// Its parameters, in the order in which it uses them.
     fn parameters(&self, _input: Shape) -> Vec<Parameter> {
         Vec::new()

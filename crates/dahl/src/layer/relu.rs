@@ -19,6 +19,10 @@ impl Layer for Relu {
         Ok(input)
     }
 
+    fn is_monotone(&self) -> bool {
+        true
+    }
+
     fn forward(&self, tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
         tape.task(&op::relu::CODELET, &[x], &[x], &[])?;
         Ok(Forward { x, y: x, saved: Vec::new() })

@@ -30,6 +30,14 @@ pub struct NamedParameter {
     layer: usize,
 }
 
+/// A recorded forward pass.
+pub(crate) struct Recording {
+    /// What each layer leaves for its backward pass, in the order of recording, with the layer's number.
+    passes: Vec<(usize, Forward)>,
+    /// The output of the last layer.
+    pub output: Var,
+}
+
 impl Sequential {
     /// A network without layers, for inputs of `[channels, height, width]`.
     pub fn new(input: [usize; 3]) -> Self {
@@ -161,34 +169,51 @@ impl Sequential {
         self.parameters()?.iter().map(view).collect()
     }
 
-    /// Records the forward pass; returns what each layer leaves for the backward pass. The last one's output are
-    /// the logits.
-    pub(crate) fn forward(&self, tape: &mut Tape<'_>, weights: Var, x: Var) -> Result<Vec<Forward>> {
-        let views = self.views(weights)?;
-        let mut passes: Vec<Forward> = Vec::new();
-        for (index, layer) in self.layers.iter().enumerate() {
-            let input = passes.last().map_or(x, |pass| pass.y);
-            passes.push(layer.forward(tape, &of_layer(&views, index), input)?);
+    /// The layers in the order in which they are recorded. A maximum goes before a monotone layer: values and
+    /// gradients are the same to the last bit (a window whose maximum is negative has no gradient either way), and
+    /// everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains, and the output of
+    /// the convolution is not needed again in the backward pass.
+    fn recorded_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.layers.len()).collect();
+        for i in 1..order.len() {
+            let mut at = i;
+            while at > 0 && self.layers[order[at]].is_maximum() && self.layers[order[at - 1]].is_monotone() {
+                order.swap(at, at - 1);
+                at -= 1;
+            }
         }
-        Ok(passes)
+        order
     }
 
-    /// Records the backward pass from the gradient of the logits into the flat array of gradients.
+    /// Records the forward pass.
+    pub(crate) fn forward(&self, tape: &mut Tape<'_>, weights: Var, x: Var) -> Result<Recording> {
+        let views = self.views(weights)?;
+        let mut recording = Recording { passes: Vec::new(), output: x };
+        for layer in self.recorded_order() {
+            let pass = self.layers[layer].forward(tape, &of_layer(&views, layer), recording.output)?;
+            recording.output = pass.y;
+            recording.passes.push((layer, pass));
+        }
+        Ok(recording)
+    }
+
+    /// Records the backward pass from the gradient of the output into the flat array of gradients.
     pub(crate) fn backward(
         &self,
         tape: &mut Tape<'_>,
         weights: Var,
         gradients: Var,
-        passes: &[Forward],
-        dlogits: Var,
+        recording: &Recording,
+        doutput: Var,
     ) -> Result<()> {
         let (weights, gradients) = (self.views(weights)?, self.views(gradients)?);
         // Nothing below the first layer with parameters needs a gradient.
-        let first = weights.first().map_or(self.layers.len(), |(layer, _)| *layer);
-        let mut dy = dlogits;
-        for (index, layer) in self.layers.iter().enumerate().skip(first).rev() {
-            let (own, into) = (of_layer(&weights, index), of_layer(&gradients, index));
-            match layer.backward(tape, &own, &into, &passes[index], dy, index > first)? {
+        let has_parameters = |(layer, _): &(usize, Forward)| weights.iter().any(|(of, _)| of == layer);
+        let first = recording.passes.iter().position(has_parameters).unwrap_or(recording.passes.len());
+        let mut dy = doutput;
+        for (position, (layer, pass)) in recording.passes.iter().enumerate().skip(first).rev() {
+            let (own, into) = (of_layer(&weights, *layer), of_layer(&gradients, *layer));
+            match self.layers[*layer].backward(tape, &own, &into, pass, dy, position > first)? {
                 Some(dx) => dy = dx,
                 None => break,
             }

@@ -66,8 +66,8 @@ impl Step {
         let label = tape.array_of("label", Dtype::U8, [n]);
         tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])?;
         tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
-        let passes = model.forward(&mut tape, weights, x)?;
-        let logits = passes.last().map_or(x, |pass| pass.y);
+        let recording = model.forward(&mut tape, weights, x)?;
+        let logits = recording.output;
         let dlogits = tape.array("dlogits", logits.shape());
         let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
         tape.task(&op::softmax_ce::CODELET, &[logits, label], &[loss, correct, dlogits], &[])?;
@@ -77,7 +77,7 @@ impl Step {
         if kind != StepKind::Evaluate {
             let rate = tape.graph().port("learning_rate", dtype, []);
             let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
-            model.backward(&mut tape, weights, gradients, &passes, dlogits)?;
+            model.backward(&mut tape, weights, gradients, &recording, dlogits)?;
             tape.task(&op::sgd::CODELET, &[gradients, rate], &[weights], &[])?;
             learning_rate = Some(rate);
             if kind == StepKind::TrainDumped {
