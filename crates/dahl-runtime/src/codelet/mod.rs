@@ -12,9 +12,9 @@ pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
 
 use crate::array::{Dtype, Layout};
 use crate::error::Result;
+use crate::sync::OnceLock;
 use relation::Relation;
 use std::fmt;
-use std::sync::OnceLock;
 
 /// One operation: what it is called, how it is indexed, what it costs, and who can compute it.
 pub struct Codelet {
@@ -26,8 +26,8 @@ pub struct Codelet {
     pub flops_per_point: f64,
     /// The implementations, the scalar reference first.
     pub implementations: &'static [Implementation],
-    /// The parsed line; start with `OnceLock::new()`.
-    pub parsed: OnceLock<Relation>,
+    /// The parsed line.
+    parsed: OnceLock<Relation>,
 }
 
 impl Codelet {

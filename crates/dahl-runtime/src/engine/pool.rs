@@ -7,7 +7,7 @@
 use super::bell::Bell;
 use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, RwLock, spin_loop, thread, thread_local};
+use crate::sync::{Arc, Mutex, lock, spin_loop, thread, thread_local};
 use std::cell::Cell;
 
 thread_local! {
@@ -29,7 +29,7 @@ pub trait Source: Send + Sync {
 }
 
 struct Shared {
-    sources: RwLock<Vec<Arc<dyn Source>>>,
+    sources: Mutex<Vec<Arc<dyn Source>>>,
     /// Rises with every change of `sources`, so that workers need not lock to see that nothing changed.
     version: AtomicU64,
     stop: AtomicBool,
@@ -50,7 +50,7 @@ impl Pool {
         // A worker that shares its core must not keep the one it waits for from running.
         let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
         let shared = Arc::new(Shared {
-            sources: RwLock::new(Vec::new()),
+            sources: Mutex::new(Vec::new()),
             version: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             bell: Arc::new(Bell::default()),
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     fn change_sources(&self, change: impl FnOnce(&mut Vec<Arc<dyn Source>>)) {
-        change(&mut self.shared.sources.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        change(&mut lock(&self.shared.sources));
         self.shared.version.fetch_add(1, Ordering::Release);
         self.ring();
     }
@@ -144,7 +144,7 @@ fn serve(shared: &Shared, worker: usize) {
         let version = shared.version.load(Ordering::Acquire);
         if version != seen {
             seen = version;
-            sources.clone_from(&shared.sources.read().unwrap_or_else(|poisoned| poisoned.into_inner()));
+            sources.clone_from(&lock(&shared.sources));
         }
         if shared.stop.load(Ordering::Acquire) {
             return;

@@ -12,7 +12,7 @@ pub fn ticks() -> u64 {
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(not(target_arch = "x86_64"))]
     {
-        use std::sync::OnceLock;
+        use crate::sync::OnceLock;
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
     }

@@ -11,10 +11,10 @@
 
 use super::templates::{Argument, Found, TemplateId};
 use crate::sync::Mutex;
+use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use std::cell::UnsafeCell;
 use std::panic::Location;
-use std::sync::OnceLock;
 
 /// Arguments of one task, at most.
 pub(crate) const MAX_ARGS: usize = 12;

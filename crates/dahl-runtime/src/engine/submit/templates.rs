@@ -9,8 +9,8 @@ use crate::array::{Dtype, Layout, Region, Shape};
 use crate::codelet::relation::Mode;
 use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::OnceLock;
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 /// An argument of a submitted task: a view of a base allocation.
 #[derive(Clone, Copy)]
