@@ -7,9 +7,12 @@
 //!
 //! Memory belongs to the runtime; an arena only names its blocks.
 
+mod bytes;
 mod slab;
 
-pub(crate) use slab::{ALIGN, BlockId, Slabs};
+pub use bytes::ALIGN;
+pub(crate) use bytes::Bytes;
+pub(crate) use slab::{BlockId, Slabs};
 
 use crate::array::{Array, Element, Place, Raw, checked_bytes};
 use crate::error::Result;

@@ -1,47 +1,17 @@
 //! The memory behind arrays: zeroed blocks, aligned to 64 bytes, that belong to the runtime.
 //!
 //! Arenas and owned arrays only name their blocks. A block whose holder is gone is *retired*: it is freed as soon
-//! as no task on its allocations is unfinished, and at the latest with the runtime. A holder that is forgotten
+//! as no task on its allocations is unfinished, and at the latest with the runtime, after its workers have stopped. A holder that is forgotten
 //! rather than dropped never retires its blocks; that costs memory, never safety.
 
-#![expect(unsafe_code, reason = "allocates and frees raw memory")]
-
+use super::bytes::Bytes;
 use crate::engine::submit::Tasks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, lock};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-
-/// Alignment of every block and of every array in it: a cache line, and the widest vector register.
-pub(crate) const ALIGN: usize = 64;
 
 /// A block that lies still until it is retired.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockId(usize);
-
-struct Block {
-    pointer: *mut u8,
-    layout: Layout,
-}
-
-// SAFETY: a block is an address that it alone may free; it gives out no reference to its memory.
-unsafe impl Send for Block {}
-
-impl Block {
-    fn new(bytes: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(bytes.max(1), ALIGN).ok()?;
-        // SAFETY: the layout is not empty.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        (!pointer.is_null()).then_some(Block { pointer, layout })
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this very layout. Nobody uses the memory any more: `Slabs` drops a block
-        // when its allocations are idle, or when the workers have stopped.
-        unsafe { dealloc(self.pointer, self.layout) }
-    }
-}
 
 /// All blocks of a runtime.
 #[derive(Default)]
@@ -49,7 +19,7 @@ pub(crate) struct Slabs(Mutex<Registry>);
 
 #[derive(Default)]
 struct Registry {
-    blocks: Vec<Option<Block>>,
+    blocks: Vec<Option<Bytes>>,
     free_ids: Vec<usize>,
     retired: Vec<Retired>,
 }
@@ -63,12 +33,12 @@ struct Retired {
 impl Slabs {
     /// A zeroed block and its address.
     pub fn allocate(&self, bytes: usize, holder: &str) -> Result<(BlockId, *mut u8)> {
-        let block = Block::new(bytes).ok_or_else(|| {
+        let block = Bytes::zeroed(bytes).ok_or_else(|| {
             let message =
                 format!("{holder}: cannot allocate {bytes} bytes; use smaller arrays or reset sooner");
             Error::new(ErrorKind::Memory, message)
         })?;
-        let pointer = block.pointer;
+        let pointer = block.pointer();
         let mut registry = lock(&self.0);
         let id = registry.free_ids.pop().unwrap_or_else(|| {
             registry.blocks.push(None);
@@ -103,7 +73,7 @@ impl Slabs {
 
     /// Bytes in blocks that are not freed.
     pub fn n_bytes(&self) -> usize {
-        lock(&self.0).blocks.iter().flatten().map(|block| block.layout.size()).sum()
+        lock(&self.0).blocks.iter().flatten().map(Bytes::len).sum()
     }
 }
 

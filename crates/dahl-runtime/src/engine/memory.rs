@@ -1,56 +1,19 @@
-//! Zeroed, aligned memory, and what lives in it: the store of state arrays.
+//! The store of state arrays: what outlives graphs.
 
-#![expect(unsafe_code, reason = "allocates raw memory and views it as elements")]
+#![expect(unsafe_code, reason = "views memory as elements")]
 
+use crate::arena::Bytes;
 use crate::array::{Dtype, Element, Shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Role, StateId, Var};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::slice;
 
-/// Alignment of every allocation: a cache line.
-const ALIGN: usize = 64;
-
-/// A zeroed piece of memory, aligned to 64 bytes, that does not move.
-pub(crate) struct Bytes {
-    pointer: *mut u8,
-    len: usize,
-}
-
-// SAFETY: `Bytes` owns its memory; what happens through the raw pointer is answered for by whoever uses it.
-unsafe impl Send for Bytes {}
-// SAFETY: as above; shared references only hand out the pointer.
-unsafe impl Sync for Bytes {}
-
-impl Bytes {
-    /// `len` zero bytes.
-    pub fn zeroed(len: usize) -> Result<Self> {
-        if len == 0 {
-            return Ok(Bytes { pointer: std::ptr::without_provenance_mut(ALIGN), len });
-        }
-        let too_large = || {
-            let message = format!("cannot allocate {len} bytes: use a smaller batch or fewer images");
-            Error::new(ErrorKind::Memory, message)
-        };
-        let layout = Layout::from_size_align(len, ALIGN).map_err(|_| too_large())?;
-        // SAFETY: the layout has a non-zero size.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        if pointer.is_null() { Err(too_large()) } else { Ok(Bytes { pointer, len }) }
-    }
-
-    /// First byte.
-    pub fn pointer(&self) -> *mut u8 {
-        self.pointer
-    }
-}
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: allocated in `zeroed` with this very layout, which was valid then.
-            unsafe { dealloc(self.pointer, Layout::from_size_align_unchecked(self.len, ALIGN)) }
-        }
-    }
+/// Zeroed memory for a run or an array, or a sentence.
+pub(super) fn allocate(bytes: usize) -> Result<Bytes> {
+    Bytes::zeroed(bytes).ok_or_else(|| {
+        let message = format!("cannot allocate {bytes} bytes: use a smaller batch or fewer images");
+        Error::new(ErrorKind::Memory, message)
+    })
 }
 
 struct Entry {
@@ -75,7 +38,7 @@ impl Store {
     /// Adds a zeroed array.
     pub fn add<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Result<StateId> {
         let shape = shape.into();
-        let bytes = Bytes::zeroed(shape.len() * size_of::<T>())?;
+        let bytes = allocate(shape.len() * size_of::<T>())?;
         self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, bytes });
         Ok(StateId(self.entries.len() - 1))
     }

@@ -6,13 +6,14 @@
 
 use super::coherence::Coherence;
 use super::local::PerWorker;
-use super::memory::{Bytes, Store};
+use super::memory::{Store, allocate};
 use super::runner::Runner;
+use crate::arena::{ALIGN, Bytes};
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
 use crate::machine::{HOST, MemoryId, Unit};
-use crate::plan::{ALIGN, MemoryPlan};
+use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
 
@@ -61,7 +62,7 @@ impl Program {
                     end += buffer.bytes.next_multiple_of(ALIGN);
                 }
             }
-            let arena = Bytes::zeroed(end)?;
+            let arena = allocate(end)?;
             let address = |offset: &Option<usize>| match offset {
                 Some(offset) => AtomicPtr::new(arena.pointer().wrapping_add(*offset)),
                 None => AtomicPtr::new(ptr::null_mut()),

@@ -66,24 +66,17 @@ impl Runner {
         // SAFETY: the caller vouches for the addresses.
         let call = unsafe { Call::new(&exec.spec, addresses) };
         let start = ticks();
-        let outcome = catch_unwind(AssertUnwindSafe(|| (exec.kernel)(&call)));
+        let outcome = call_kernel(exec.kernel, &call);
         let event = Event { task: task as u32, step: step as u32, start, end: ticks() };
         // SAFETY: we are on the thread of `worker`, and the recorder does not come back here.
         unsafe { self.recorders.with(worker, |recorder| recorder.push(event)) };
-        if !matches!(outcome, Ok(Ok(()))) {
-            self.fail(exec, worker, step, outcome);
+        if let Err(error) = outcome {
+            self.fail(exec, worker, step, error);
         }
     }
 
     #[cold]
-    fn fail(&self, exec: &Exec, worker: usize, step: u64, outcome: std::thread::Result<Result<()>>) {
-        let error = match outcome {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(panic) => {
-                Error::new(ErrorKind::Task, format!("a kernel panicked: {}", panic_message(&*panic)))
-            }
-        };
+    fn fail(&self, exec: &Exec, worker: usize, step: u64, error: Error) {
         let error = error.in_task(format!("{} of step {}", exec.name, step + 1)).on_worker(worker);
         lock(&self.failure).get_or_insert(error);
         self.failed.store(true, Ordering::Release);
@@ -99,8 +92,15 @@ impl Runner {
     }
 }
 
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+/// Calls a kernel; its panic becomes an error.
+#[inline(always)]
+pub(super) fn call_kernel(kernel: Kernel, call: &Call<'_>) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(|| kernel(call))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::new(ErrorKind::Task, format!("a kernel panicked: {}", text.unwrap_or("(no message)")))
 }

@@ -6,10 +6,8 @@
 //! again), so sharing adds memory edges of distance 1. Ring buffers and state are never shared.
 
 use super::Placement;
+use crate::arena::ALIGN;
 use crate::graph::{BufferKind, Edge, EdgeKind, Lowered, TaskId};
-
-/// Alignment of every buffer: a cache line, and one AVX-512 register.
-pub const ALIGN: usize = 64;
 
 /// Offsets of all buffers, the memory they need, and the edges that sharing adds.
 #[derive(Clone, Debug, Default)]

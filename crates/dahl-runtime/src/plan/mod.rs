@@ -10,7 +10,7 @@ mod memory;
 mod place;
 
 pub use cut::{Cut, CutOptions, TaskCut};
-pub use memory::{ALIGN, MemoryPlan};
+pub use memory::MemoryPlan;
 pub use place::Placement;
 
 use crate::graph::Lowered;

@@ -21,8 +21,10 @@ pub(crate) use slots::{Address, MAX_ARGS};
 pub(crate) use templates::{Argument, Request};
 
 use super::bell::Bell;
+use super::local::Padded;
 use super::pool::{Pool, Source, current_worker};
 use super::queue::Queue;
+use super::runner::call_kernel;
 use crate::array::Region;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,7 +35,7 @@ use crate::sync::{Arc, Mutex, lock, spin_loop};
 use failures::Failures;
 use slots::{Body, Slots, Ticket};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::Location;
 use templates::{Finder, Found, Template, TemplateId, Templates};
 
 /// Ready tasks that fit into the lock-free queue; more wait in a list.
@@ -52,20 +54,15 @@ pub(crate) struct Tasks {
     failures: Failures,
     workers: Vec<Worker>,
     bell: Arc<Bell>,
-    done: Apart<Done>,
-    submission: Apart<Mutex<Submission>>,
-    n_submitted: Apart<AtomicUsize>,
+    done: Padded<Done>,
+    submission: Padded<Mutex<Submission>>,
+    n_submitted: Padded<AtomicUsize>,
     ready: Queue,
-    n_overflow: Apart<AtomicUsize>,
-    overflow: Apart<Mutex<VecDeque<u32>>>,
-    freed: Apart<Mutex<Vec<u32>>>,
-    n_finished: Apart<AtomicUsize>,
+    n_overflow: Padded<AtomicUsize>,
+    overflow: Padded<Mutex<VecDeque<u32>>>,
+    freed: Padded<Mutex<Vec<u32>>>,
+    n_finished: Padded<AtomicUsize>,
 }
-
-/// Keeps a value on cache lines of its own (a pair, as lines are fetched in pairs).
-#[repr(align(128))]
-#[derive(Default)]
-struct Apart<T>(T);
 
 /// What waiting threads sleep on.
 #[derive(Default)]
@@ -119,14 +116,14 @@ impl Tasks {
             failures: Failures::default(),
             workers: pool.units().iter().map(worker).collect(),
             bell: pool.bell(),
-            done: Apart::default(),
-            submission: Apart::default(),
-            n_submitted: Apart::default(),
+            done: Padded::default(),
+            submission: Padded::default(),
+            n_submitted: Padded::default(),
             ready: Queue::new(N_READY),
-            n_overflow: Apart::default(),
-            overflow: Apart::default(),
-            freed: Apart::default(),
-            n_finished: Apart::default(),
+            n_overflow: Padded::default(),
+            overflow: Padded::default(),
+            freed: Padded::default(),
+            n_finished: Padded::default(),
         }
     }
 
@@ -389,12 +386,7 @@ impl Tasks {
             Call::new(spec, pointers)
         };
         let kernel = template.implementation.kernel;
-        catch_unwind(AssertUnwindSafe(|| kernel(&call))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            let message = format!("the kernel panicked: {}", text.unwrap_or("(no message)"));
-            Err(Error::new(ErrorKind::Task, message))
-        })
+        call_kernel(kernel, &call)
     }
 }
 
