@@ -132,12 +132,9 @@ fn check_memory(lowered: &Lowered, plan: &Plan) {
         order.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
     }
     for k in 0..n {
-        for i in 0..n {
-            if before[i][k] {
-                for j in 0..n {
-                    before[i][j] |= before[k][j];
-                }
-            }
+        let after_k = before[k].clone();
+        for row in before.iter_mut().filter(|row| row[k]) {
+            row.iter_mut().zip(&after_k).for_each(|(reaches, &through_k)| *reaches |= through_k);
         }
     }
     let users = |buffer: usize| -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! Two-dimensional convolution with bias.
 
-use super::{Forward, Layer, Parameter, Tape, batched, sample};
+use super::{Backward, Forward, Layer, Parameter, Tape, batched, sample};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::Shape;
@@ -58,22 +58,14 @@ impl Layer for Conv2d {
         Ok(Forward { x, y, saved: Vec::new() })
     }
 
-    fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        _parameters: &[Var],
-        gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        wants_dx: bool,
-    ) -> Result<Option<Var>> {
-        if wants_dx {
+    fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+        if pass.wants_dx {
             return Err(Error::setting(
                 "a convolution can only be the first layer with parameters: there is no codelet for its input gradient",
             ));
         }
-        tape.task(&op::conv2d_dw::CODELET, &[forward.x, dy], &[gradients[0]], &self.ints())?;
-        tape.task(&op::channel_sum::CODELET, &[dy], &[gradients[1]], &[])?;
+        tape.task(&op::conv2d_dw::CODELET, &[pass.forward.x, pass.dy], &[pass.gradients[0]], &self.ints())?;
+        tape.task(&op::channel_sum::CODELET, &[pass.dy], &[pass.gradients[1]], &[])?;
         Ok(None)
     }
 }

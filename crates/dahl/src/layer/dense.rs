@@ -1,6 +1,6 @@
 //! Fully connected layer.
 
-use super::{Forward, Layer, Parameter, Tape};
+use super::{Backward, Forward, Layer, Parameter, Tape};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::Shape;
@@ -40,22 +40,14 @@ impl Layer for Dense {
         Ok(Forward { x, y, saved: Vec::new() })
     }
 
-    fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        parameters: &[Var],
-        gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        wants_dx: bool,
-    ) -> Result<Option<Var>> {
-        tape.task(&op::dense_dw::CODELET, &[forward.x, dy], &[gradients[0]], &[])?;
-        tape.task(&op::dense_db::CODELET, &[dy], &[gradients[1]], &[])?;
-        if !wants_dx {
+    fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+        tape.task(&op::dense_dw::CODELET, &[pass.forward.x, pass.dy], &[pass.gradients[0]], &[])?;
+        tape.task(&op::dense_db::CODELET, &[pass.dy], &[pass.gradients[1]], &[])?;
+        if !pass.wants_dx {
             return Ok(None);
         }
-        let dx = tape.array("ddense", forward.x.shape());
-        tape.task(&op::dense_dx::CODELET, &[dy, parameters[0]], &[dx], &[])?;
+        let dx = tape.array("ddense", pass.forward.x.shape());
+        tape.task(&op::dense_dx::CODELET, &[pass.dy, pass.parameters[0]], &[dx], &[])?;
         Ok(Some(dx))
     }
 }

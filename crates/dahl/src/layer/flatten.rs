@@ -1,6 +1,6 @@
 //! From images to vectors.
 
-use super::{Forward, Layer, Tape};
+use super::{Backward, Forward, Layer, Tape};
 use crate::error::Result;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
@@ -24,15 +24,7 @@ impl Layer for Flatten {
         Ok(Forward { x, y, saved: Vec::new() })
     }
 
-    fn backward(
-        &self,
-        _tape: &mut Tape<'_>,
-        _parameters: &[Var],
-        _gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        _wants_dx: bool,
-    ) -> Result<Option<Var>> {
-        Ok(Some(dy.reshape(forward.x.shape())?))
+    fn backward(&self, _tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+        Ok(Some(pass.dy.reshape(pass.forward.x.shape())?))
     }
 }

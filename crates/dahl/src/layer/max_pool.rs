@@ -1,6 +1,6 @@
 //! Maximum over windows.
 
-use super::{Forward, Layer, Tape, batched, sample};
+use super::{Backward, Forward, Layer, Tape, batched, sample};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::{Dtype, Shape};
@@ -45,18 +45,10 @@ impl Layer for MaxPool {
         Ok(Forward { x, y, saved: vec![arg] })
     }
 
-    fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        _parameters: &[Var],
-        _gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        _wants_dx: bool,
-    ) -> Result<Option<Var>> {
-        let dx = tape.array("dpool", forward.x.shape());
-        let dy = dy.reshape(forward.y.shape())?;
-        tape.task(&op::max_pool_backward::CODELET, &[forward.saved[0], dy], &[dx], &self.ints())?;
+    fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+        let dx = tape.array("dpool", pass.forward.x.shape());
+        let dy = pass.dy.reshape(pass.forward.y.shape())?;
+        tape.task(&op::max_pool_backward::CODELET, &[pass.forward.saved[0], dy], &[dx], &self.ints())?;
         Ok(Some(dx))
     }
 }

@@ -70,16 +70,23 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// Records the forward pass on a batch `x`.
     fn forward(&self, tape: &mut Tape<'_>, parameters: &[Var], x: Var) -> Result<Forward>;
 
-    /// Records the gradients of the parameters, and that of the input if it is wanted. `dy` may be overwritten.
-    fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        parameters: &[Var],
-        gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        wants_dx: bool,
-    ) -> Result<Option<Var>>;
+    /// Records the gradients of the parameters, and that of the input if it is wanted, which it returns.
+    fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>>;
+}
+
+/// What a layer has for its backward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Backward<'a> {
+    /// What its forward pass left.
+    pub forward: &'a Forward,
+    /// Its parameters.
+    pub parameters: &'a [Var],
+    /// Where the gradients of the parameters go.
+    pub gradients: &'a [Var],
+    /// The gradient of its output; may be overwritten.
+    pub dy: Var,
+    /// Whether the gradient of its input is wanted.
+    pub wants_dx: bool,
 }
 
 /// A graph that is being recorded, in one element type.

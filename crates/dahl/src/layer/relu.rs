@@ -1,6 +1,6 @@
 //! The rectifier.
 
-use super::{Forward, Layer, Tape};
+use super::{Backward, Forward, Layer, Tape};
 use crate::error::Result;
 use crate::op;
 use dahl_runtime::array::Shape;
@@ -28,16 +28,8 @@ impl Layer for Relu {
         Ok(Forward { x, y: x, saved: Vec::new() })
     }
 
-    fn backward(
-        &self,
-        tape: &mut Tape<'_>,
-        _parameters: &[Var],
-        _gradients: &[Var],
-        forward: &Forward,
-        dy: Var,
-        _wants_dx: bool,
-    ) -> Result<Option<Var>> {
-        tape.task(&op::relu_backward::CODELET, &[forward.y, dy], &[dy], &[])?;
-        Ok(Some(dy))
+    fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+        tape.task(&op::relu_backward::CODELET, &[pass.forward.y, pass.dy], &[pass.dy], &[])?;
+        Ok(Some(pass.dy))
     }
 }

@@ -1,7 +1,9 @@
 //! Models: layers in sequence, with their parameters in one flat array.
 
 use crate::error::{Error, Result};
-use crate::layer::{Conv2d, Dense, Flatten, Forward, Layer, MaxPool, Parameter, Relu, Tape, batched};
+use crate::layer::{
+    Backward, Conv2d, Dense, Flatten, Forward, Layer, MaxPool, Parameter, Relu, Tape, batched,
+};
 use crate::random::Stream;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
@@ -212,8 +214,10 @@ impl Sequential {
         let first = recording.passes.iter().position(has_parameters).unwrap_or(recording.passes.len());
         let mut dy = doutput;
         for (position, (layer, pass)) in recording.passes.iter().enumerate().skip(first).rev() {
-            let (own, into) = (of_layer(&weights, *layer), of_layer(&gradients, *layer));
-            match self.layers[*layer].backward(tape, &own, &into, pass, dy, position > first)? {
+            let (parameters, gradients) = (of_layer(&weights, *layer), of_layer(&gradients, *layer));
+            let (parameters, gradients, wants_dx) = (&parameters[..], &gradients[..], position > first);
+            let pass = Backward { forward: pass, parameters, gradients, dy, wants_dx };
+            match self.layers[*layer].backward(tape, &pass)? {
                 Some(dx) => dy = dx,
                 None => break,
             }
