@@ -7,7 +7,7 @@ use dahl_runtime::machine::Machine;
 fn train(workers: usize) -> Result<(Vec<f64>, f64)> {
     let data = dataset::digits();
     let mut model = Sequential::new(data.shape).conv2d(8, 3).relu().max_pool(2).flatten().dense(10);
-    let trainer = Trainer::new(&Machine::with_workers(workers)).sgd(0.2).batch(64).epochs(20);
+    let trainer = Trainer::new(&Machine::with_workers(workers)).sgd(0.5).batch(64).epochs(20);
     let report = trainer.fit(&mut model, &data)?;
     let accuracy = report.epochs.last().map_or(0.0, |epoch| epoch.test_accuracy);
     Ok((model.weights().unwrap_or_default().to_vec(), accuracy))
