@@ -33,7 +33,7 @@ pub struct Args {
     /// Images per step
     #[arg(long, default_value_t = 64)]
     batch: usize,
-    /// Passes over the training images [default: 40 for the digits, 1 otherwise]
+    /// Passes over the training images [default: 60 for the digits, 1 otherwise]
     #[arg(long)]
     epochs: Option<usize>,
     /// Learning rate [default: 0.5 for the digits, 0.1 otherwise]
@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn load(args: &Args) -> Result<(Dataset, usize, f64)> {
     let (mut data, epochs, lr) = match args.data.as_str() {
-        "digits" => (dataset::digits(), 40, 0.5),
+        "digits" => (dataset::digits(), 60, 0.5),
         folder => (dataset::idx(folder).context("cannot load the data")?, 1, 0.1),
     };
     if let Some(limit) = args.limit {

@@ -21,7 +21,6 @@ pub(crate) mod avx512;
 use super::real::Real;
 use std::cell::Cell;
 use std::fmt;
-use std::sync::OnceLock;
 
 /// An instruction set that `lanes` kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,8 @@ pub(crate) enum Proof {
 }
 
 thread_local! {
-    static FORCED: Cell<Option<Isa>> = const { Cell::new(None) };
+    /// What kernels on this thread use, once it is known.
+    static CURRENT: Cell<Option<Isa>> = const { Cell::new(None) };
 }
 
 impl Isa {
@@ -59,17 +59,18 @@ impl Isa {
 
     /// What kernels on this thread use: the best there is, unless [`Isa::force`] says otherwise.
     pub fn current() -> Isa {
-        static BEST: OnceLock<Isa> = OnceLock::new();
-        FORCED.get().unwrap_or_else(|| {
-            *BEST.get_or_init(|| Isa::available().pop().expect("plain arrays are always available"))
+        CURRENT.get().unwrap_or_else(|| {
+            let best = Isa::available().pop().expect("plain arrays are always available");
+            CURRENT.set(Some(best));
+            best
         })
     }
 
     /// Runs `f` with this instruction set for the kernels called on this thread: for tests and benchmarks.
     pub fn force<R>(self, f: impl FnOnce() -> R) -> R {
-        let before = FORCED.replace(Some(self));
+        let before = CURRENT.replace(Some(self));
         let result = f();
-        FORCED.set(before);
+        CURRENT.set(before);
         result
     }
 }
