@@ -175,7 +175,7 @@ fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
     let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, n_workers) };
     let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units));
     let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
-    let steps = N_TASKS.div_ceil(lowered.tasks.len()) as u64;
+    let steps = N_TASKS.div_ceil(lowered.tasks().len()) as u64;
     let how = if eager { "eager" } else { "replay" };
     let what = if reduces { "a sum over all every step" } else { "tiles stay on their worker" };
     measure(&format!("{how}, 256 chains, {what}"), || session.run(&mut store, steps, |_, _| {}, |_, _| {}))

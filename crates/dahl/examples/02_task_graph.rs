@@ -29,7 +29,7 @@ fn main() -> Result<()> {
 
     // Lower: chunks of 16 samples, converted to sample lanes, and partial sums that are reduced in order.
     let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::default())?)?;
-    for task in &lowered.tasks {
+    for task in lowered.tasks() {
         println!("{task:?}, {} bytes", task.bytes());
     }
     // Plan: who does what, when, and where every buffer lies.

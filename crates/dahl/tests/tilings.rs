@@ -123,9 +123,9 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_un
 /// No two buffers share memory unless every task of the one comes before every task of the other.
 fn check_memory(lowered: &Lowered, plan: &Plan) {
     let memory = plan.memory();
-    let n = lowered.tasks.len();
+    let n = lowered.tasks().len();
     let mut before = vec![vec![false; n]; n];
-    for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
+    for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
         before[edge.from as usize][edge.to as usize] = true;
     }
     for order in plan.placement().iter().flat_map(|placement| &placement.order) {
@@ -138,11 +138,11 @@ fn check_memory(lowered: &Lowered, plan: &Plan) {
         }
     }
     let users = |buffer: usize| -> Vec<usize> {
-        (0..n).filter(|&t| lowered.tasks[t].places.iter().any(|place| place.buffer == buffer)).collect()
+        (0..n).filter(|&t| lowered.tasks()[t].places.iter().any(|place| place.buffer == buffer)).collect()
     };
-    let temporaries: Vec<(usize, usize, usize, Vec<usize>)> = (0..lowered.buffers.len())
-        .filter(|&b| lowered.buffers[b].kind == BufferKind::Temporary)
-        .map(|b| (b, memory.offsets[b].unwrap(), lowered.buffers[b].bytes, users(b)))
+    let temporaries: Vec<(usize, usize, usize, Vec<usize>)> = (0..lowered.buffers().len())
+        .filter(|&b| lowered.buffers()[b].kind == BufferKind::Temporary)
+        .map(|b| (b, memory.offsets[b].unwrap(), lowered.buffers()[b].bytes, users(b)))
         .collect();
     for (i, (a, a_start, a_len, a_users)) in temporaries.iter().enumerate() {
         for (b, b_start, b_len, b_users) in &temporaries[i + 1..] {

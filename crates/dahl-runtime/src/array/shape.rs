@@ -30,7 +30,8 @@ impl Shape {
     /// Number of elements (1 for a scalar).
     #[inline]
     pub fn len(&self) -> usize {
-        self.iter().product()
+        // A number that does not fit is more than any memory holds; saturated, it is refused where it is needed.
+        self.iter().fold(1, |len: usize, &extent| len.saturating_mul(extent))
     }
 
     /// Whether there is no element.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "turns the engine's raw pointers into views for kernels")]
 
 use crate::array::{Dtype, Element, Layout, Region, Shape};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::slice;
 
@@ -43,6 +44,8 @@ pub struct ArgSpec {
 pub struct Call<'a> {
     spec: &'a CallSpec,
     pointers: &'a [*mut u8],
+    /// A bit for every output that the kernel has taken.
+    taken: Cell<u64>,
 }
 
 impl<'a> Call<'a> {
@@ -50,13 +53,13 @@ impl<'a> Call<'a> {
     ///
     /// # Safety
     /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the elements
-    /// of its region, at their offsets), aligned to 64 bytes or at
-    /// least to its element type, initialised, readable for inputs and exclusively writable for outputs for as
-    /// long as the call lives. An input may point to the same memory as an output only if the codelet reads it
-    /// through [`Call::map`] or one of its siblings. Engines keep this by executing a graph whose edges order every conflicting pair.
+    /// of its region, at their offsets), aligned to 64 bytes or at least to its element type, initialised, readable
+    /// for inputs and exclusively writable for outputs for as long as the call lives. An input may point to the
+    /// same memory as an output only if the codelet reads it through [`Call::map`] or one of its siblings. Engines
+    /// keep this by executing a graph whose edges order every conflicting pair.
     pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
-        Call { spec, pointers }
+        Call { spec, pointers, taken: Cell::new(0) }
     }
 
     /// The unchanging part of the call.
@@ -94,8 +97,11 @@ impl<'a> Call<'a> {
 
     /// Output `i`, for writing (and reading, where it is also an input or accumulates).
     ///
-    /// Each output must be taken once per call; taking one twice at the same time would alias.
+    /// # Panics
+    /// If it is taken a second time: two views of one output would alias.
     pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
+        assert!(i < 64 && self.taken.get() >> i & 1 == 0, "output {i} is taken twice");
+        self.taken.set(self.taken.get() | 1 << i);
         let (pointer, spec) = self.parts::<T>(self.spec.n_inputs + i);
         ViewMut { pointer, len: spec.span(), spec, memory: PhantomData }
     }
@@ -300,14 +306,6 @@ macro_rules! view_accessors {
 impl<'a, T: Element> View<'a, T> {
     view_accessors!();
 
-    /// The memory of the tile, in its layout. Windows of a larger array have none.
-    pub fn data(&self) -> &'a [T] {
-        assert!(!self.spec.is_window(), "{} is a window of a larger array: use `at`", self.spec.region);
-        // SAFETY: `Call::new`'s caller vouches for `len` initialised elements, and kernels that take a whole tile
-        // are run where nothing else writes to it.
-        unsafe { slice::from_raw_parts(self.pointer, self.len) }
-    }
-
     /// One row of a two-dimensional region in row-major order.
     pub fn row(&self, row: usize) -> &'a [T] {
         assert!(self.spec.layout == Layout::RowMajor && self.spec.region.range(0).contains(&row));
@@ -342,14 +340,6 @@ impl<'a, T: Element> ViewMut<'a, T> {
         unsafe { self.pointer.add(self.offset(index)).write(value) }
     }
 
-    /// The memory of the tile, in its layout. Windows of a larger array have none.
-    pub fn data(&mut self) -> &mut [T] {
-        assert!(!self.spec.is_window(), "{} is a window of a larger array: use `set`", self.spec.region);
-        // SAFETY: `Call::new`'s caller vouches for `len` initialised elements, and kernels that take a whole tile
-        // are run where nothing else touches it; kernels take each output once.
-        unsafe { slice::from_raw_parts_mut(self.pointer, self.len) }
-    }
-
     /// The memory of the region, which must be contiguous: for implementations that need layouts.
     pub fn contiguous(&mut self) -> &mut [T] {
         let range = contiguous_range(self.spec, self.len);
@@ -361,8 +351,8 @@ impl<'a, T: Element> ViewMut<'a, T> {
 fn contiguous_range(spec: &ArgSpec, len: usize) -> std::ops::Range<usize> {
     assert!(spec.is_contiguous(), "{} of {} is not contiguous", spec.region, spec.tile);
     let range = match spec.layout {
+        _ if spec.region.is_empty() => 0..0,
         Layout::Lanes(_) => 0..spec.layout.len(&spec.tile),
-        Layout::RowMajor if spec.region.is_empty() => 0..0,
         Layout::RowMajor => {
             let start = spec.layout.offset(&spec.tile, spec.region.lo());
             start..start + spec.region.len()

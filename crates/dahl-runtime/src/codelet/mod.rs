@@ -26,6 +26,8 @@ pub struct Codelet {
     pub flops_per_point: f64,
     /// The implementations, the scalar reference first.
     pub implementations: &'static [Implementation],
+    /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling.
+    pub in_place: bool,
     /// The parsed line.
     parsed: OnceLock<Relation>,
 }
@@ -38,7 +40,13 @@ impl Codelet {
         flops_per_point: f64,
         implementations: &'static [Implementation],
     ) -> Self {
-        Codelet { name, line, flops_per_point, implementations, parsed: OnceLock::new() }
+        Codelet { name, line, flops_per_point, implementations, in_place: false, parsed: OnceLock::new() }
+    }
+
+    /// The same codelet, whose output may be the same view as an input.
+    pub const fn in_place(mut self) -> Self {
+        self.in_place = true;
+        self
     }
 
     /// The parsed index relation.

@@ -38,13 +38,16 @@ impl Store {
     /// Adds a zeroed array.
     pub fn add<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Result<StateId> {
         let shape = shape.into();
-        let bytes = allocate(shape.len() * size_of::<T>())?;
+        let bytes = allocate(shape.len().saturating_mul(size_of::<T>()))?;
         self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, bytes });
         Ok(StateId(self.entries.len() - 1))
     }
 
-    /// Adds an array to a graph that stands for a stored one.
+    /// The array of a graph that stands for a stored one; added if there is none yet.
     pub fn record(&self, graph: &mut Graph, id: StateId) -> Var {
+        if let Some(array) = graph.arrays().iter().position(|array| array.role == Role::State(id)) {
+            return graph.var(array);
+        }
         let entry = &self.entries[id.0];
         graph.array(&entry.name, entry.dtype, entry.shape, Role::State(id))
     }

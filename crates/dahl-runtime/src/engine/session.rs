@@ -9,7 +9,7 @@ use super::program::Program;
 use super::replay::Replay;
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Lowered, Var};
+use crate::graph::{Lowered, Role, Var};
 use crate::plan::Plan;
 use crate::sync::Arc;
 use crate::trace::{Clock, Trace};
@@ -27,7 +27,7 @@ pub struct Session {
     program: Arc<Program>,
     executor: Executor,
     source: Arc<dyn Source>,
-    rings: Vec<Option<usize>>,
+    rings: Vec<Option<(usize, Role)>>,
     depth: u64,
     steps: u64,
     clock: Clock,
@@ -41,6 +41,7 @@ impl Session {
             let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
             return Err(Error::new(ErrorKind::Plan, message));
         }
+        plan.check(lowered)?;
         let memory = plan.memory();
         let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity)?);
         let edges = [&lowered.edges[..], &memory.edges[..]].concat();
@@ -123,12 +124,12 @@ impl Session {
         }
     }
 
-    fn ring<T: Element>(&self, var: &Var) -> usize {
+    fn ring<T: Element>(&self, var: &Var, role: Role) -> usize {
         assert_eq!(var.dtype(), T::DTYPE, "the array has another element type");
-        let Some(Some(buffer)) = self.rings.get(var.array) else {
-            panic!("neither a port nor an output: {var:?}")
-        };
-        *buffer
+        match self.rings.get(var.array) {
+            Some(Some((buffer, found))) if *found == role => *buffer,
+            _ => panic!("{var:?} is not a {role:?} of this graph"),
+        }
     }
 }
 
@@ -176,7 +177,8 @@ impl Ports<'_> {
     pub fn get_mut<T: Element>(&mut self, var: &Var) -> &mut [T] {
         // SAFETY: `run` makes `Ports` only when the step `depth` before has been collected and this one is not
         // released yet; `&mut self` keeps the program from holding two slices of a port.
-        unsafe { self.session.program.port(self.session.ring::<T>(var), self.step) }
+        let port = unsafe { self.session.program.port(self.session.ring::<T>(var, Role::Port), self.step) };
+        &mut port[var.offset..][..var.shape.len()]
     }
 }
 
@@ -193,6 +195,8 @@ impl Outputs<'_> {
     /// If `var` is not an output or has another element type.
     pub fn get<T: Element>(&self, var: &Var) -> &[T] {
         // SAFETY: `run` makes `Outputs` for finished steps, and releases `step + depth` only after collecting `step`.
-        unsafe { self.session.program.output(self.session.ring::<T>(var), self.step) }
+        let output =
+            unsafe { self.session.program.output(self.session.ring::<T>(var, Role::Output), self.step) };
+        &output[var.offset..][..var.shape.len()]
     }
 }

@@ -32,7 +32,7 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
         lowering.task(index)?;
     }
     for buffer in 0..lowering.out.buffers.len() {
-        lowering.finish_partials(buffer);
+        lowering.finish_partials(buffer, &(0..usize::MAX));
     }
     let mut lowered = lowering.out;
     lowered.edges = data_edges(&lowered.buffers, &lowered.tasks);
@@ -89,9 +89,10 @@ impl<'a> Lowering<'a> {
                 let mut cuts = self.output_cuts(task, arg);
                 let var = &self.graph.tasks()[task].args[arg];
                 if var.shape != info.shape {
-                    // A reshaped view keeps dimension 0; the others are then not cut.
+                    // A reshaped view keeps dimension 0; the others are then not cut. A part cuts nothing.
                     let uncut = cuts.iter().skip(1).all(|ranges| ranges.len() <= 1);
-                    if !uncut || var.shape.first() != info.shape.first() {
+                    let is_whole = var.shape.len() == info.shape.len();
+                    if !uncut || !is_whole || var.shape.first() != info.shape.first() {
                         cuts = Vec::new();
                     } else {
                         cuts.truncate(1);
@@ -120,7 +121,7 @@ impl<'a> Lowering<'a> {
             let bytes = layout.len(region) * info.dtype.bytes();
             self.out.buffers.push(Buffer { name, bytes, kind });
         }
-        self.out.rings.push((kind == BufferKind::Ring).then_some(first_buffer));
+        self.out.rings.push((kind == BufferKind::Ring).then_some((first_buffer, info.role)));
         self.tiles.push(tiles);
         Ok(())
     }
@@ -156,10 +157,14 @@ impl<'a> Lowering<'a> {
         let tiles = task_tiles(recorded, cut);
         let reductions = reductions(recorded, cut);
         // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
-        let counts: Vec<usize> = (n_inputs..recorded.args.len())
-            .filter_map(|arg| reductions[arg].as_ref().map(|r| r.n_tiles))
-            .collect();
-        let agree = counts.windows(2).all(|pair| pair[0] == pair[1]);
+        let reduced: Vec<&Reduction> = reductions.iter().flatten().collect();
+        let agree = reduced.windows(2).all(|pair| pair[0].axes == pair[1].axes);
+        // What was left to be reduced where this task writes is settled before its first tile.
+        for var in &recorded.args[n_inputs..] {
+            for tile in self.tiles[var.array].through(var).unwrap_or_default() {
+                self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
+            }
+        }
         for (number, (tile, position)) in tiles.iter().enumerate() {
             self.tile = (number, tiles.len());
             let regions = recorded.bound.regions(tile);
@@ -192,10 +197,7 @@ impl<'a> Lowering<'a> {
                                 self.divert_to_partials(&mut ready, groups, group, reduction.how);
                             }
                         }
-                        _ => {
-                            self.finish_partials(ready.access.buffer);
-                            ready.access.reads = declared.mode == Mode::ReadWrite;
-                        }
+                        _ => ready.access.reads = declared.mode == Mode::ReadWrite,
                     }
                     ready
                 };
@@ -240,7 +242,7 @@ impl<'a> Lowering<'a> {
         let whole = Var { offset: 0, shape: info.shape, ..*var };
         let tiles = self.tiles[var.array].through(&whole).unwrap_or_default();
         for tile in &tiles {
-            self.finish_partials(tile.buffer);
+            self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
         }
         let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor);
         let (buffer, region) = (ready.place.buffer, Region::whole(var.shape));
@@ -273,7 +275,7 @@ impl<'a> Lowering<'a> {
         let touched: Vec<TileOf> =
             tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
         for tile in &touched {
-            self.finish_partials(tile.buffer);
+            self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
         }
         let one = match touched.as_slice() {
             [] => tiles.first(),
@@ -382,12 +384,17 @@ impl<'a> Lowering<'a> {
         ready.access.range = ready.access.range.start + shift..ready.access.range.end + shift;
     }
 
-    /// Reduces what is pending for a buffer, neighbouring ranges together.
-    fn finish_partials(&mut self, target: usize) {
+    /// Reduces what is pending for these bytes of a buffer, neighbouring ranges together.
+    fn finish_partials(&mut self, target: usize, bytes: &Range<usize>) {
         let Some(partials) = self.partials.get_mut(&target) else { return };
         let size = partials.dtype.bytes();
+        let (now, later) = std::mem::take(&mut partials.pending)
+            .into_iter()
+            .partition(|&((start, end), _)| start < bytes.end && bytes.start < end);
+        partials.pending = later;
+        let now: BTreeMap<(usize, usize), (usize, Accumulate)> = now;
         let mut ranges: Vec<(Range<usize>, usize, Accumulate)> = Vec::new();
-        for ((start, end), (groups, how)) in std::mem::take(&mut partials.pending) {
+        for ((start, end), (groups, how)) in now {
             match ranges.last_mut() {
                 Some((range, g, h)) if range.end == start && *g == groups && *h == how => range.end = end,
                 _ => ranges.push((start..end, groups, how)),

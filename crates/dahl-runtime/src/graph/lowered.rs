@@ -3,7 +3,7 @@
 //! Each access of a task is a byte range of a buffer. Ranges that are written are exact; ranges that are read
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
-use super::{StateId, Var};
+use super::{Role, StateId, Var};
 use crate::codelet::{CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
@@ -125,20 +125,40 @@ pub struct Edge {
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
     /// The buffers.
-    pub buffers: Vec<Buffer>,
+    pub(crate) buffers: Vec<Buffer>,
     /// The tasks; every edge of distance 0 goes from a lower to a higher index.
-    pub tasks: Vec<Task>,
+    pub(crate) tasks: Vec<Task>,
     /// The data edges, sorted.
-    pub edges: Vec<Edge>,
-    /// For each array of the recorded graph that is a port or an output, its buffer.
-    pub(crate) rings: Vec<Option<usize>>,
+    pub(crate) edges: Vec<Edge>,
+    /// For each array of the recorded graph that is a port or an output, its buffer and which of the two it is.
+    pub(crate) rings: Vec<Option<(usize, Role)>>,
     /// Versions of ring buffers.
-    pub depth: usize,
+    pub(crate) depth: usize,
 }
 
 impl Lowered {
-    /// The ring buffer of a port or an output.
-    pub fn ring(&self, var: &Var) -> Result<usize> {
+    /// The buffers.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+
+    /// The tasks; every edge of distance 0 goes from a lower to a higher index.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// The data edges, sorted.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// Versions of ring buffers.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The ring buffer of a port or an output, and which of the two it is.
+    pub fn ring(&self, var: &Var) -> Result<(usize, Role)> {
         let found = self.rings.get(var.array).copied().flatten();
         found.ok_or_else(|| {
             Error::new(ErrorKind::Usage, "the array is neither a port nor an output of this graph")

@@ -77,6 +77,11 @@ impl Var {
         self.dtype
     }
 
+    fn overlaps(&self, other: &Var) -> bool {
+        let (end, other_end) = (self.offset + self.shape.len(), other.offset + other.shape.len());
+        self.array == other.array && self.offset < other_end && other.offset < end
+    }
+
     /// The same elements in another shape.
     pub fn reshape(self, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
@@ -90,7 +95,7 @@ impl Var {
     /// `shape.len()` elements from `offset` on, in row-major order, as an array of their own.
     pub fn part(self, offset: usize, shape: impl Into<Shape>) -> Result<Var> {
         let shape = shape.into();
-        if offset + shape.len() > self.shape.len() {
+        if offset.checked_add(shape.len()).is_none_or(|end| end > self.shape.len()) {
             let message =
                 format!("{} elements from {offset} on do not lie within {}", shape.len(), self.shape);
             return Err(Error::new(ErrorKind::Shape, message));
@@ -202,11 +207,35 @@ impl Graph {
         }
         let shapes: Vec<Shape> = args.iter().map(|var| var.shape).collect();
         let bound = relation.bind(&shapes, ints).map_err(fail)?;
-        for output in outputs {
+        let misused = |message: String| Err(fail(Error::new(ErrorKind::Usage, message)));
+        for var in &args {
+            let fits = |info: &ArrayInfo| {
+                let end = var.offset.checked_add(var.shape.len());
+                info.dtype == var.dtype && end.is_some_and(|end| end <= info.shape.len())
+            };
+            if !self.arrays.get(var.array).is_some_and(fits) {
+                return misused(format!("the view {} belongs to another graph", var.shape));
+            }
+            if var.shape.len() > isize::MAX as usize / 64 {
+                return misused(format!("no memory holds an array of {}", var.shape));
+            }
+        }
+        for (i, output) in outputs.iter().enumerate() {
+            let inputs = inputs.iter().map(|var| (var, codelet.in_place));
+            for (other, may_be_same) in inputs.chain(outputs[..i].iter().map(|var| (var, false))) {
+                if output.overlaps(other) && !(may_be_same && output == other) {
+                    let name = &self.arrays[output.array].name;
+                    return misused(format!(
+                        "{} cannot write {name} where it also uses it otherwise",
+                        codelet.name
+                    ));
+                }
+            }
             if matches!(self.arrays[output.array].role, Role::Port) {
-                let message =
-                    format!("the port {} cannot be written by a task", self.arrays[output.array].name);
-                return Err(fail(Error::new(ErrorKind::Usage, message)));
+                return misused(format!(
+                    "the port {} cannot be written by a task",
+                    self.arrays[output.array].name
+                ));
             }
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());

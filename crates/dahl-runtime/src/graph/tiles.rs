@@ -1,7 +1,7 @@
 //! How an array is cut into tile buffers, and which of them hold a given region.
 
 use super::Var;
-use crate::array::{Layout, Region, Shape};
+use crate::array::{Dtype, Layout, Region, Shape};
 use std::ops::Range;
 
 /// The tiles of one array: a grid of ranges per dimension, one buffer each, numbered in row-major order.
@@ -28,6 +28,14 @@ pub(super) struct TileOf {
     pub offset: usize,
     /// Its memory order.
     pub layout: Layout,
+}
+
+impl TileOf {
+    /// The bytes that the tile takes up in its buffer.
+    pub fn bytes(&self, dtype: Dtype) -> Range<usize> {
+        let start = self.offset * dtype.bytes();
+        start..start + self.layout.len(&self.region) * dtype.bytes()
+    }
 }
 
 impl Tiles {
@@ -70,7 +78,7 @@ impl Tiles {
         }
         let same_shape = var.shape == self.shape;
         let same_samples =
-            var.shape.first() == self.shape.first() && self.cuts[1..].iter().all(|cut| cut.len() == 1);
+            var.shape.first() == self.shape.first() && self.cuts.iter().skip(1).all(|cut| cut.len() == 1);
         if var.shape.len() != self.shape.len() || !(same_shape || same_samples) {
             return None;
         }

@@ -58,10 +58,18 @@ type Ranges = Vec<Range<usize>>;
 
 impl Cut {
     /// Cuts every task by the first of `options.tilings` that applies (a task to which none does is cut like the
-    /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in another layout are converted by lowering. The number of workers plays no part.
+    /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in
+    /// another layout are converted by lowering. The number of workers plays no part.
     pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
+        check(options)?;
+        // What is shared with the program, or holds several arrays in one, stays in row-major order.
         let mut layouts: Vec<Option<Layout>> =
             graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
+        for var in graph.tasks().iter().flat_map(|recorded| &recorded.args) {
+            if var.shape.len() != graph.arrays()[var.array].shape.len() {
+                layouts[var.array] = Some(Layout::RowMajor);
+            }
+        }
         let mut array_cuts: Vec<Option<ArrayCut>> = vec![None; graph.arrays().len()];
         let mut tasks = Vec::with_capacity(graph.tasks().len());
         for recorded in graph.tasks() {
@@ -135,6 +143,24 @@ fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, 
     let mut cuts =
         options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
     cuts.find(|cut| !cut.is_empty())
+}
+
+/// Refuses tilings that name an axis twice or ask for tiles of no size.
+fn check(options: &CutOptions) -> Result<()> {
+    for tiling in &options.tilings {
+        for (i, (name, size)) in tiling.iter().enumerate() {
+            if tiling[..i].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Error::new(ErrorKind::Plan, format!("a tiling names the axis {name} twice")));
+            }
+            if matches!(size, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0)) {
+                return Err(Error::new(
+                    ErrorKind::Plan,
+                    format!("the axis {name} cannot be cut by {size:?}"),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can

@@ -13,6 +13,7 @@ pub use cut::{Cut, CutOptions, TaskCut};
 pub use memory::MemoryPlan;
 pub use place::Placement;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Lowered;
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
@@ -20,20 +21,36 @@ use crate::graph::Lowered;
 pub struct Plan {
     placement: Option<Placement>,
     memory: MemoryPlan,
+    /// What the graph looks like that this plan is for: its tasks, and the bytes of its buffers.
+    n_tasks: usize,
+    buffer_bytes: Vec<usize>,
 }
 
 impl Plan {
     /// Fixes units and order for `n_workers` workers by heuristic.
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
-        let placement = place::place(lowered, n_workers);
-        let memory = memory::plan_memory(lowered, Some(&placement));
-        Plan { placement: Some(placement), memory }
+        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1))))
     }
 
     /// Leaves units and order open: whoever is free takes what is ready. Buffers share memory only where
     /// dependencies separate them.
     pub fn open(lowered: &Lowered) -> Self {
-        Plan { placement: None, memory: memory::plan_memory(lowered, None) }
+        Plan::new(lowered, None)
+    }
+
+    fn new(lowered: &Lowered, placement: Option<Placement>) -> Self {
+        let memory = memory::plan_memory(lowered, placement.as_ref());
+        let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
+        Plan { placement, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
+    }
+
+    /// Refuses a graph that this plan was not made for.
+    pub(crate) fn check(&self, lowered: &Lowered) -> Result<()> {
+        let bytes = lowered.buffers().iter().map(|buffer| buffer.bytes);
+        if self.n_tasks != lowered.tasks().len() || !bytes.eq(self.buffer_bytes.iter().copied()) {
+            return Err(Error::new(ErrorKind::Plan, "the plan was made for another graph: make a new one"));
+        }
+        Ok(())
     }
 
     /// Units and order, if they are fixed.

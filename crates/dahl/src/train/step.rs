@@ -106,7 +106,7 @@ mod tests {
         let step = Step::record(&model, &store, state, Dtype::F32, 64, StepKind::Train).unwrap();
         let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
-        let count = |name: &str| lowered.tasks.iter().filter(|task| task.codelet == name).count();
+        let count = |name: &str| lowered.tasks().iter().filter(|task| task.codelet == name).count();
         for recorded in step.graph.tasks() {
             assert_eq!(count(recorded.codelet.name), 4, "{}", recorded.codelet.name);
         }

@@ -200,10 +200,8 @@ impl Trainer {
             return Err(Error::setting("the batch must have at least one image"));
         }
         if !(self.learning_rate.is_finite() && self.learning_rate >= 0.0) {
-            return Err(Error::setting(format!(
-                "a learning rate is not negative, {} is",
-                self.learning_rate
-            )));
+            let rate = self.learning_rate;
+            return Err(Error::setting(format!("the learning rate must be a number from 0 up, not {rate}")));
         }
         if model.input()[..] != data.shape {
             let (images, input) = (data.shape, model.input());
@@ -211,6 +209,15 @@ impl Trainer {
                 "{} has images of {images:?}, the model takes {input}",
                 data.name
             )));
+        }
+        for (name, split) in [("training", &data.train), ("test", &data.test)] {
+            let [channels, height, width] = data.shape;
+            if split.is_empty() || split.images.len() != split.len() * channels * height * width {
+                let (images, labels) = (split.images.len(), split.len());
+                let message =
+                    format!("{}: {images} bytes of {name} images do not go with {labels} labels", data.name);
+                return Err(Error::setting(message));
+            }
         }
         let classes = model.classes()?;
         if classes < data.classes {
@@ -345,6 +352,7 @@ struct Run<'a, T> {
     store: Store,
     train: State,
     test: State,
+    n_train: usize,
     element: std::marker::PhantomData<T>,
 }
 
@@ -365,7 +373,8 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         };
         let (train, test) = (add("train", &data.train)?, add("test", &data.test)?);
         let pool = Arc::new(Pool::new(&trainer.machine.units));
-        Ok(Run { trainer, pool, store, train, test, element: std::marker::PhantomData })
+        let n_train = data.train.len();
+        Ok(Run { trainer, pool, store, train, test, n_train, element: std::marker::PhantomData })
     }
 
     /// Records, cuts, lowers, places and binds a step.
@@ -382,12 +391,12 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
             Schedule::Eager => Plan::open(&lowered),
         };
         // Only full training steps are traced: they are what a run consists of.
-        let is_full = kind == StepKind::Train && n >= self.trainer.batch;
+        let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
         let session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
         let memory = plan.memory();
         let plan = PlanSummary {
-            n_tasks: lowered.tasks.len(),
+            n_tasks: lowered.tasks().len(),
             bytes: memory.bytes,
             bytes_unshared: memory.bytes_unshared,
             state_bytes: memory.state_bytes,

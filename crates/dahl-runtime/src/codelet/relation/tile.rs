@@ -88,7 +88,7 @@ impl Bound {
             if cuts[..i].iter().any(|&(earlier, _)| earlier == axis) {
                 return refuse(format!("the axis {name} is cut twice; give one tile size per axis"));
             }
-            if matches!(size, TileSize::Size(0) | TileSize::Count(0)) {
+            if matches!(size, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0)) {
                 return refuse(format!(
                     "the axis {name} cannot be cut into tiles of {size:?}; use at least 1"
                 ));

@@ -66,7 +66,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let job = Job::<T> {
         x: T::lanes(x.contiguous()),
         w: w.contiguous(),
-        bias: if x.region().lo()[1] == 0 { Some(b.contiguous()) } else { None },
+        bias: if w.region().lo()[1..] == [0, 0, 0] { Some(b.contiguous()) } else { None },
         accumulate: call.accumulate(),
         window,
         n_samples: y.region().shape()[0],

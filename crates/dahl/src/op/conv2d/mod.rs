@@ -1,8 +1,8 @@
 //! Two-dimensional convolution (cross-correlation, as in PyTorch) with bias.
 //!
 //! `y[n,k,oy,ox] = b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx]`, zero outside the image. A task
-//! may cover a part of the channels `c` and add to what the others left; the one that starts at channel 0 adds
-//! the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when accumulating).
+//! may cover a part of the channels `c` and add to what the others left; the one that has the first tap of
+//! channel 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when accumulating).
 
 mod lanes;
 
@@ -24,7 +24,7 @@ fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let mut y = call.output::<T>(0);
     let window = Window { stride: call.int(0), pad: call.int(1) };
     let (channels, rows, columns) = (x.region().range(1), x.region().range(2), x.region().range(3));
-    let has_bias = channels.start == 0;
+    let has_bias = w.region().lo()[1..] == [0, 0, 0];
     for_each_index(y.region(), |index| {
         let &[n, k, oy, ox] = index else { unreachable!("y has four dimensions") };
         let mut sum = if call.accumulate() { y.at([n, k, oy, ox]) } else { T::default() };

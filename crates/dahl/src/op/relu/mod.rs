@@ -9,7 +9,8 @@ use dahl_runtime::codelet::{Call, Codelet};
 
 /// `y = max(x, 0)`
 pub static CODELET: Codelet =
-    Codelet::new("relu", "x[..] -> y[..]", 1.0, super::implementations!(reference, lanes::relu, 1, [L L]));
+    Codelet::new("relu", "x[..] -> y[..]", 1.0, super::implementations!(reference, lanes::relu, 1, [L L]))
+        .in_place();
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     call.map(|x: T| if T::default() > x { T::default() } else { x });

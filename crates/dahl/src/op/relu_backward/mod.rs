@@ -13,7 +13,8 @@ pub static CODELET: Codelet = Codelet::new(
     "y[..] dy[..] -> dx[..]",
     1.0,
     super::implementations!(reference, lanes::relu_backward, 1, [L L L]),
-);
+)
+.in_place();
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     call.map2(|y: T, dy: T| if y > T::default() { dy } else { T::default() });

@@ -1,0 +1,229 @@
+//! Corners of recording, cutting and lowering, each with numbers that can be done in one's head.
+
+use dahl::op;
+use dahl_runtime::array::{Dtype, Shape};
+use dahl_runtime::codelet::relation::TileSize;
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Graph, Lowered, Var, lower};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::{ErrorKind, Result};
+use std::sync::Arc;
+
+const T: Dtype = Dtype::F64;
+
+const fn reference(kernel: Kernel) -> Implementation {
+    Implementation { name: "reference", version: 1, dtype: T, needs: Needs::Nothing, kernel }
+}
+
+static SUM: Codelet = Codelet::new("sum", "x[n,i] -> y[i] +=", 1.0, &[reference(sum)]);
+static SUMS: Codelet = Codelet::new("sums", "x[n,i] -> a[n] += b[i] +=", 2.0, &[reference(sums)]);
+static KEEP: Codelet = Codelet::new("keep", "x[n,i] -> a[i] += c[n,i]", 1.0, &[reference(keep)]);
+
+fn sum(call: &Call<'_>) -> Result<()> {
+    let (x, mut y) = (call.input::<f64>(0), call.output::<f64>(0));
+    for i in y.region().range(0) {
+        let start = if call.accumulate() { y.at([i]) } else { 0.0 };
+        y.set([i], x.region().range(0).fold(start, |sum, n| sum + x.at([n, i])));
+    }
+    Ok(())
+}
+
+fn sums(call: &Call<'_>) -> Result<()> {
+    let (x, mut a, mut b) = (call.input::<f64>(0), call.output::<f64>(0), call.output::<f64>(1));
+    for n in x.region().range(0) {
+        let start = if call.accumulate() { a.at([n]) } else { 0.0 };
+        a.set([n], x.region().range(1).fold(start, |sum, i| sum + x.at([n, i])));
+    }
+    for i in x.region().range(1) {
+        let start = if call.accumulate() { b.at([i]) } else { 0.0 };
+        b.set([i], x.region().range(0).fold(start, |sum, n| sum + x.at([n, i])));
+    }
+    Ok(())
+}
+
+fn keep(call: &Call<'_>) -> Result<()> {
+    let (x, mut a, mut c) = (call.input::<f64>(0), call.output::<f64>(0), call.output::<f64>(1));
+    for i in x.region().range(1) {
+        let mut sum = if call.accumulate() { a.at([i]) } else { 0.0 };
+        for n in x.region().range(0) {
+            sum += x.at([n, i]);
+            c.set([n, i], x.at([n, i]));
+        }
+        a.set([i], sum);
+    }
+    Ok(())
+}
+
+fn tiles(tiling: &[(&str, usize)]) -> CutOptions {
+    let tiling = tiling.iter().map(|(name, size)| (name.to_string(), TileSize::Size(*size))).collect();
+    CutOptions { tilings: vec![tiling], ..CutOptions::default() }
+}
+
+struct Case {
+    graph: Graph,
+    store: Store,
+}
+
+impl Case {
+    fn new() -> Case {
+        Case { graph: Graph::new(2), store: Store::new() }
+    }
+
+    fn ones(&mut self, shape: &[usize]) -> Var {
+        let id = self.store.add::<f64>("ones", Shape::new(shape)).unwrap();
+        self.store.get_mut::<f64>(id).fill(1.0);
+        self.store.record(&mut self.graph, id)
+    }
+
+    fn task(&mut self, codelet: &'static Codelet, inputs: &[Var], outputs: &[Var], ints: &[i64]) {
+        self.graph.task(codelet, T, inputs, outputs, ints, &[]).unwrap();
+    }
+
+    fn lowered(&self, options: &CutOptions) -> Lowered {
+        lower(&self.graph, &Cut::heuristic(&self.graph, options).unwrap()).unwrap()
+    }
+
+    /// The output after each of three steps.
+    fn run(&mut self, options: &CutOptions, output: &Var) -> Vec<Vec<f64>> {
+        let lowered = self.lowered(options);
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+        let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2), 0).unwrap();
+        let mut values = Vec::new();
+        let collect =
+            |_: u64, outputs: &dahl_runtime::engine::Outputs<'_>| values.push(outputs.get(output).to_vec());
+        session.run(&mut self.store, 3, |_, _| {}, collect).unwrap();
+        values
+    }
+}
+
+#[test]
+fn a_later_sum_replaces_an_earlier_one_whatever_their_groups() {
+    // 8 rows make two partial results, 4 rows make one.
+    let mut case = Case::new();
+    let (x, shorter) = (case.ones(&[8, 4]), case.ones(&[4, 4]));
+    let y = case.graph.output("y", T, [4]);
+    case.task(&SUM, &[x], &[y], &[]);
+    case.task(&SUM, &[shorter], &[y], &[]);
+    assert_eq!(case.run(&tiles(&[("n", 2)]), &y), [[4.0; 4]; 3]);
+}
+
+#[test]
+fn a_sum_into_a_part_leaves_the_rest() {
+    let mut case = Case::new();
+    let (x, longer) = (case.ones(&[8, 4]), case.ones(&[16, 2]));
+    let y = case.graph.output("y", T, [4]);
+    case.task(&SUM, &[x], &[y], &[]);
+    case.task(&SUM, &[longer], &[y.part(0, [2]).unwrap()], &[]);
+    assert_eq!(case.run(&tiles(&[("n", 2)]), &y), [[16.0, 16.0, 8.0, 8.0]; 3]);
+}
+
+#[test]
+fn outputs_that_are_reduced_over_different_axes_do_not_mix() {
+    for max_groups in [1, 16] {
+        let mut case = Case::new();
+        let x = case.ones(&[4, 4]);
+        let both = case.graph.output("both", T, [8]);
+        let (a, b) = (both.part(0, [4]).unwrap(), both.part(4, [4]).unwrap());
+        case.task(&SUMS, &[x], &[a, b], &[]);
+        let options = CutOptions { max_groups, ..tiles(&[("n", 2), ("i", 2)]) };
+        assert_eq!(case.run(&options, &both), [[4.0; 8]; 3]);
+    }
+}
+
+#[test]
+fn a_sum_and_a_copy_may_share_a_buffer() {
+    let mut case = Case::new();
+    let x = case.ones(&[8, 2]);
+    let y = case.graph.output("y", T, [18]);
+    case.task(&KEEP, &[x], &[y.part(0, [2]).unwrap(), y.part(2, [8, 2]).unwrap()], &[]);
+    let expected: Vec<f64> = [vec![8.0; 2], vec![1.0; 16]].concat();
+    assert_eq!(case.run(&tiles(&[("n", 2)]), &y), vec![expected; 3]);
+    // A view of an output is that part of it.
+    assert_eq!(case.run(&tiles(&[("n", 2)]), &y.part(1, [2]).unwrap()), [[8.0, 1.0]; 3]);
+}
+
+#[test]
+fn the_bias_of_a_convolution_is_added_once_however_its_taps_are_cut() {
+    for implementation in ["reference", "lanes"] {
+        for (kernel, padding, channels) in [(3, 0, 1), (1, 1, 2), (3, 1, 2)] {
+            let run = |tiling: &[(&str, usize)]| {
+                let mut case = Case::new();
+                let (x, b) = (case.ones(&[1, channels, 3, 3]), case.ones(&[1]));
+                let w = case.ones(&[1, channels, kernel, kernel]);
+                let side = 4 + 2 * padding - kernel;
+                let y = case.graph.temporary("y", T, [1, 1, side, side]);
+                let out = case.graph.output("out", T, [1, 1, side, side]);
+                case.task(&op::conv2d::CODELET, &[x, w, b], &[y], &[1, padding as i64]);
+                case.task(&op::relu::CODELET, &[y], &[out], &[]);
+                let implementations = vec![implementation.into(), "reference".into()];
+                case.run(&CutOptions { implementations, ..tiles(tiling) }, &out)
+            };
+            let whole = run(&[]);
+            for tiling in [&[("ky", 1)][..], &[("kx", 2)], &[("c", 1)], &[("c", 1), ("oy", 1)]] {
+                assert_eq!(run(tiling), whole, "{implementation} {kernel} {padding} {tiling:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scalar_goes_through_lanes() {
+    let mut case = Case::new();
+    let x = case.ones(&[]);
+    let (t, y) = (case.graph.temporary("t", T, []), case.graph.output("y", T, []));
+    case.task(&op::relu::CODELET, &[x], &[t], &[]);
+    case.task(&op::relu::CODELET, &[t], &[y], &[]);
+    assert_eq!(case.run(&CutOptions::default(), &y), [[1.0]; 3]);
+}
+
+#[test]
+fn tilings_that_make_no_sense_are_refused() {
+    let mut case = Case::new();
+    let x = case.ones(&[8, 4]);
+    let y = case.graph.output("y", T, [4]);
+    case.task(&SUM, &[x], &[y], &[]);
+    for options in [tiles(&[("n", 0)]), tiles(&[("n", 2), ("n", 4)])] {
+        let error = Cut::heuristic(&case.graph, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan, "{error}");
+    }
+}
+
+#[test]
+fn a_plan_of_another_graph_is_refused() {
+    let lowered = |n: usize| {
+        let mut case = Case::new();
+        let x = case.ones(&[2, n]);
+        let y = case.graph.output("y", T, [n]);
+        case.task(&SUM, &[x], &[y], &[]);
+        case.lowered(&CutOptions::default())
+    };
+    let (small, large) = (lowered(2), lowered(64_000));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units));
+    for plan in [Plan::open(&small), Plan::heuristic(&small, 1)] {
+        let error = Session::new(&pool, &large, &plan, 0).err().expect("refused");
+        assert!(error.to_string().contains("another graph"), "{error}");
+    }
+}
+
+#[test]
+fn views_of_other_graphs_and_outputs_that_are_inputs_are_refused() {
+    let mut other = Graph::new(1);
+    let foreign = other.temporary("foreign", T, [1000, 1]);
+    let mut case = Case::new();
+    let (x, y) = (case.ones(&[1, 1]), case.graph.output("y", T, [1]));
+    let error = case.graph.task(&SUM, T, &[foreign], &[y], &[], &[]).unwrap_err();
+    assert!(error.to_string().contains("another graph"), "{error}");
+    let error = case.graph.task(&SUM, T, &[x], &[x.reshape([1]).unwrap()], &[], &[]).unwrap_err();
+    assert!(error.to_string().contains("where it also uses it"), "{error}");
+    assert!(x.part(usize::MAX, [1]).is_err());
+}
+
+#[test]
+fn a_stored_array_is_recorded_once() {
+    let mut case = Case::new();
+    let id = case.store.add::<f64>("w", [4]).unwrap();
+    let first = case.store.record(&mut case.graph, id);
+    assert_eq!(case.store.record(&mut case.graph, id), first);
+}
