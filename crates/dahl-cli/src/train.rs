@@ -102,28 +102,33 @@ pub fn run(args: &Args) -> Result<()> {
         });
     if !args.json {
         let [channels, height, width] = data.shape;
-        println!(
+        say(format!(
             "{}: {} training and {} test images of {channels}x{height}x{width}, {} classes",
             data.name,
             data.train.len(),
             data.test.len(),
             data.classes
-        );
-        println!(
+        ))?;
+        say(format!(
             "{}: {} weights, batch {}, SGD {lr}, {workers} worker{}",
             args.model,
             model.n_weights()?,
             args.batch,
             if workers == 1 { "" } else { "s" }
-        );
+        ))?;
     }
     let bar = progress_bar(args, epochs);
+    let mut told = Ok(());
     let report = trainer.fit_with(&mut model, &data, |epoch| {
-        bar.suspend(|| print_epoch(args, epoch));
+        if told.is_ok() {
+            told = bar.suspend(|| say(epoch_line(args, epoch)));
+        }
         bar.inc(1);
     });
     bar.finish_and_clear();
-    print_summary(args, &report.context("training failed")?)
+    let report = report.context("training failed")?;
+    told?;
+    print_summary(args, &report)
 }
 
 fn load(args: &Args) -> Result<(Dataset, usize, f64)> {
@@ -147,7 +152,16 @@ fn progress_bar(args: &Args, epochs: usize) -> ProgressBar {
     style.map_or(bar.clone(), |style| bar.with_style(style))
 }
 
-fn print_epoch(args: &Args, epoch: &Epoch) {
+/// Prints a line now, also into a pipe.
+fn say(line: impl std::fmt::Display) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn epoch_line(args: &Args, epoch: &Epoch) -> String {
+    // Too few steps to measure leave nothing to report.
+    let usage = Some(&epoch.usage).filter(|usage| usage.n_steps > 0);
     if args.json {
         let line = json!({
             "epoch": epoch.epoch,
@@ -157,24 +171,22 @@ fn print_epoch(args: &Args, epoch: &Epoch) {
             "test_accuracy": epoch.test_accuracy,
             "images_per_s": epoch.images_per_s,
             "seconds": epoch.seconds,
-            "median_step_us": 1e6 * epoch.usage.median_step_seconds,
-            "overhead": epoch.usage.overhead,
-            "median_overhead": epoch.usage.median_overhead,
+            "median_step_us": usage.map(|usage| 1e6 * usage.median_step_seconds),
+            "overhead": usage.map(|usage| usage.overhead),
+            "median_overhead": usage.map(|usage| usage.median_overhead),
         });
-        println!("{line}");
-    } else {
-        println!(
-            "epoch {:>3}   loss {:.4}   test accuracy {:>5.2} %   {:>9} images/s   overhead {:.1} % (mean {:.1} %)",
-            epoch.epoch,
-            epoch.loss,
-            100.0 * epoch.test_accuracy,
-            thousands(epoch.images_per_s as u64),
-            100.0 * epoch.usage.median_overhead,
-            100.0 * epoch.usage.overhead,
-        );
+        return line.to_string();
     }
-    // A reader at the other end of a pipe wants to see the epoch now; a closed pipe is noticed at the next line.
-    let _ = std::io::stdout().flush();
+    let overhead = usage.map_or(String::new(), |usage| {
+        format!("   overhead {:.1} % (mean {:.1} %)", 100.0 * usage.median_overhead, 100.0 * usage.overhead)
+    });
+    format!(
+        "epoch {:>3}   loss {:.4}   test accuracy {:>5.2} %   {:>9} images/s{overhead}",
+        epoch.epoch,
+        epoch.loss,
+        100.0 * epoch.test_accuracy,
+        thousands(epoch.images_per_s as u64),
+    )
 }
 
 fn print_summary(args: &Args, report: &Report) -> Result<()> {
@@ -191,20 +203,18 @@ fn print_summary(args: &Args, report: &Report) -> Result<()> {
                 "state_bytes": state_bytes,
             }
         });
-        println!("{line}");
-        return Ok(());
+        return Ok(say(line)?);
     }
     let kib = |bytes: usize| thousands((bytes as u64).div_ceil(1024));
-    println!();
-    println!("test accuracy {:.2} %", 100.0 * last.test_accuracy);
-    println!(
+    say(format!("\ntest accuracy {:.2} %", 100.0 * last.test_accuracy))?;
+    say(format!(
         "a step: {n_tasks} tasks in {} KiB planned ahead ({} KiB without sharing), beside {} KiB of weights and data",
         kib(bytes),
         kib(bytes_unshared),
         kib(state_bytes)
-    );
+    ))?;
     if args.data == "digits" {
-        println!("next: dahl train --data FOLDER with the four IDX files of MNIST or Fashion-MNIST");
+        say("next: dahl train --data FOLDER with the four IDX files of MNIST or Fashion-MNIST")?;
     }
     Ok(())
 }
