@@ -83,7 +83,8 @@ fn worst_scaled(ours: &[f64], theirs: &[f64]) -> f64 {
 }
 
 fn check_f64(golden: &Golden, data: &Dataset, implementations: &[&str]) {
-    assert_eq!(golden.losses.len(), 200);
+    let steps = golden.losses.len();
+    assert!(steps >= 200, "{steps} steps");
     for implementation in implementations {
         for schedule in [Schedule::Replay, Schedule::Eager] {
             let (dump, weights) =
