@@ -2,7 +2,7 @@
 //!
 //! [`Pool`] owns the worker threads. What they work on is a [`Source`]: a planned graph that is replayed, a graph
 //! whose tasks are taken as they become ready, or the tasks that a program submits one by one. All of them run
-//! kernels, fail and are traced in the same way. A [`Session`] binds a graph to a pool; a [`Store`] holds what
+//! kernels and fail in the same way; runs of graphs are traced. A [`Session`] binds a graph to a pool; a [`Store`] holds what
 //! outlives graphs.
 
 pub mod bell;
