@@ -69,10 +69,14 @@ enum DtypeArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ScheduleArg {
-    /// A plan made before the run
+    /// A plan made before the run; a worker that waits may take over some tasks
     Replay,
-    /// Whoever is free takes what is ready
+    /// The same, every task exactly where and when the plan says
+    Fixed,
+    /// Whoever is free takes the most urgent task that is ready
     Eager,
+    /// Every worker keeps what it made ready, and takes from others when it has nothing
+    Steal,
 }
 
 /// Trains as the arguments say, and reports.
@@ -98,7 +102,9 @@ pub fn run(args: &Args) -> Result<()> {
         })
         .schedule(match args.schedule {
             ScheduleArg::Replay => Schedule::Replay,
+            ScheduleArg::Fixed => Schedule::Fixed,
             ScheduleArg::Eager => Schedule::Eager,
+            ScheduleArg::Steal => Schedule::Steal,
         });
     if !args.json {
         let [channels, height, width] = data.shape;

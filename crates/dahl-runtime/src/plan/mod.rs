@@ -15,12 +15,31 @@ pub use place::Placement;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Lowered;
+use crate::schedule::Policy;
 use place::Floats;
+
+/// Who decides on units and order.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// The plan.
+    Planned(Placement),
+    /// A scheduler, while the graph is running.
+    Open(Policy),
+}
+
+impl Order {
+    fn placement(&self) -> Option<&Placement> {
+        match self {
+            Order::Planned(placement) => Some(placement),
+            Order::Open(_) => None,
+        }
+    }
+}
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    placement: Option<Placement>,
+    order: Order,
     memory: MemoryPlan,
     /// What the graph looks like that this plan is for: its tasks, and the bytes of its buffers.
     n_tasks: usize,
@@ -30,24 +49,24 @@ pub struct Plan {
 impl Plan {
     /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::Some)))
+        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::Some)))
     }
 
     /// Fixes units and order of every task: nothing floats.
     pub fn fixed(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::None)))
+        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::None)))
     }
 
-    /// Leaves units and order open: whoever is free takes what is ready. Buffers share memory only where
+    /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
-    pub fn open(lowered: &Lowered) -> Self {
-        Plan::new(lowered, None)
+    pub fn open(lowered: &Lowered, policy: Policy) -> Self {
+        Plan::new(lowered, Order::Open(policy))
     }
 
-    fn new(lowered: &Lowered, placement: Option<Placement>) -> Self {
-        let memory = memory::plan_memory(lowered, placement.as_ref());
+    fn new(lowered: &Lowered, order: Order) -> Self {
+        let memory = memory::plan_memory(lowered, order.placement());
         let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
-        Plan { placement, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
+        Plan { order, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
     }
 
     /// Refuses a graph that this plan was not made for.
@@ -59,9 +78,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Units and order, if they are fixed.
+    /// Who decides on units and order.
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Units and order, if they are planned.
     pub fn placement(&self) -> Option<&Placement> {
-        self.placement.as_ref()
+        self.order.placement()
     }
 
     /// Offsets, sizes and the edges that sharing adds. They hold for this plan's order only.

@@ -7,9 +7,10 @@ use crate::model::Sequential;
 use crate::random::Stream;
 use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::lower;
+use dahl_runtime::graph::{Lowered, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::schedule::Policy;
 use dahl_runtime::trace::Usage;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,11 +18,30 @@ use std::time::Instant;
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// A plan made before the run, replayed for every step.
+    /// A plan made before the run, replayed for every step. A worker that waits may take over tasks that float.
     #[default]
     Replay,
-    /// Whoever is free takes what is ready.
+    /// A plan made before the run, in which nothing floats.
+    Fixed,
+    /// Whoever is free takes the most urgent task that is ready.
     Eager,
+    /// Every worker keeps what it made ready, and takes from others when it has nothing.
+    Steal,
+}
+
+impl Schedule {
+    /// All of them.
+    pub const ALL: [Schedule; 4] = [Schedule::Replay, Schedule::Fixed, Schedule::Eager, Schedule::Steal];
+
+    /// The plan of a graph for this many workers.
+    pub fn plan(self, lowered: &Lowered, n_workers: usize) -> Plan {
+        match self {
+            Schedule::Replay => Plan::heuristic(lowered, n_workers),
+            Schedule::Fixed => Plan::fixed(lowered, n_workers),
+            Schedule::Eager => Plan::open(lowered, Policy::Eager),
+            Schedule::Steal => Plan::open(lowered, Policy::Steal),
+        }
+    }
 }
 
 /// Trains models: settings first, then [`Trainer::fit`].
@@ -386,10 +406,7 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         let step = Step::record(model, &self.store, state, T::DTYPE, n, kind)?;
         let cut = Cut::heuristic(&step.graph, &self.trainer.cut)?;
         let lowered = lower(&step.graph, &cut)?;
-        let plan = match self.trainer.schedule {
-            Schedule::Replay => Plan::heuristic(&lowered, self.pool.n_workers()),
-            Schedule::Eager => Plan::open(&lowered),
-        };
+        let plan = self.trainer.schedule.plan(&lowered, self.pool.n_workers());
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
