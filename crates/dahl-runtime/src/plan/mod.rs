@@ -3,18 +3,23 @@
 //! A [`Cut`] fixes tiling, implementations, layouts and reduction groups: everything that bits depend on. It comes
 //! before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and offsets
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
-//! concerned.
+//! concerned. Both together are written to and read from a [`PlanFile`].
 
 mod cut;
-mod memory;
 mod place;
+mod memory;
+mod hash;
+pub mod file;
 
 pub use cut::{Cut, CutOptions, TaskCut};
+pub use file::PlanFile;
+pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
 pub use place::Placement;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::Lowered;
+use crate::graph::{Graph, Lowered, lower};
+use crate::machine::Machine;
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
 #[derive(Clone, Debug)]
@@ -40,6 +45,11 @@ impl Plan {
 
     fn new(lowered: &Lowered, placement: Option<Placement>) -> Self {
         let memory = memory::plan_memory(lowered, placement.as_ref());
+        Plan::of_parts(lowered, placement, memory)
+    }
+
+    /// A plan whose memory was planned for this order.
+    fn of_parts(lowered: &Lowered, placement: Option<Placement>, memory: MemoryPlan) -> Self {
         let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
         Plan { placement, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
     }
@@ -53,6 +63,22 @@ impl Plan {
         Ok(())
     }
 
+    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a unit must
+    /// be there.
+    pub fn check_machine(&self, machine: &Machine) -> Result<()> {
+        let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
+        for (memory, limit) in machine.limits.iter().enumerate() {
+            if let Some(limit) = limit.filter(|&limit| limit < needed) {
+                let message = format!(
+                    "a step needs {needed} bytes with weights and data, and memory {memory} has {limit}: use a smaller \
+                     batch, or a plan that needs less"
+                );
+                return Err(Error::new(ErrorKind::Memory, message));
+            }
+        }
+        Ok(())
+    }
+
     /// Units and order, if they are fixed.
     pub fn placement(&self) -> Option<&Placement> {
         self.placement.as_ref()
@@ -61,5 +87,34 @@ impl Plan {
     /// Offsets, sizes and the edges that sharing adds. They hold for this plan's order only.
     pub fn memory(&self) -> &MemoryPlan {
         &self.memory
+    }
+}
+
+/// A recorded step with everything that was decided about it: what a session needs, and what a plan file holds.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What bits depend on.
+    pub cut: Cut,
+    /// The graph over tile buffers that the cut makes.
+    pub lowered: Lowered,
+    /// Units, order and memory.
+    pub plan: Plan,
+}
+
+impl Planned {
+    /// Cuts and lowers a graph, and plans it for `n_workers` workers, all by heuristic.
+    pub fn heuristic(graph: &Graph, options: &CutOptions, n_workers: usize) -> Result<Self> {
+        let cut = Cut::heuristic(graph, options)?;
+        let lowered = lower(graph, &cut)?;
+        let plan = Plan::heuristic(&lowered, n_workers);
+        Ok(Planned { cut, lowered, plan })
+    }
+
+    /// The same, leaving units and order open.
+    pub fn open(graph: &Graph, options: &CutOptions) -> Result<Self> {
+        let cut = Cut::heuristic(graph, options)?;
+        let lowered = lower(graph, &cut)?;
+        let plan = Plan::open(&lowered);
+        Ok(Planned { cut, lowered, plan })
     }
 }
