@@ -7,6 +7,7 @@ use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::PlanFile;
+use proptest::prelude::*;
 
 fn digits() -> Dataset {
     let mut data = dataset::digits();
@@ -86,4 +87,42 @@ fn a_machine_with_too_little_memory_is_refused() {
     let error =
         fit(&Trainer::new(&machine.with_limit(1, report.plan.bytes))).err().expect("refused").to_string();
     assert!(error.contains("memory 1 has"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Other tiles, layouts and implementations than those the file has. What lowering makes of them hardly ever has
+    /// the tasks and buffers of the file, so most are refused; but none of them does anything else.
+    #[test]
+    fn a_cut_that_was_edited_is_planned_or_refused(
+        edits in proptest::collection::vec((any::<usize>(), any::<usize>()), 1..8),
+    ) {
+        let trainer = Trainer::new(&Machine::with_workers(1));
+        let mut lines: Vec<String> = plans(&trainer).to_string().lines().map(str::to_string).collect();
+        let cut = |line: &String| line.starts_with("array ") || line.starts_with("task ");
+        let cuts: Vec<usize> = (0..lines.len()).filter(|&i| cut(&lines[i])).collect();
+        for (line, choice) in edits {
+            let line = &mut lines[cuts[line % cuts.len()]];
+            let mut words: Vec<&str> = line.split(' ').collect();
+            let last = words.len() - 1;
+            let implementations = ["lanes", "reference"];
+            let layouts = ["row-major", "lanes:1", "lanes:4", "lanes:8", "lanes:16", "lanes:64"];
+            let tiles = ["n=64", "n=64x1", "n=2x32", "n=9x7+1", "n=5+59", "n=2x16+2x16", "k=8", "k=2x4", "k=3+5",
+                ".0=4x16", ".1=2x4", "oy=6x1", "oy=2x3", "o=10x1", "o=2x5", "i=800+10", "i=810x1", "c=1"];
+            match (words[0], choice % 3) {
+                ("array", _) => words[last] = layouts[choice / 3 % layouts.len()],
+                ("task", 0) => words[4] = implementations[choice / 3 % 2],
+                ("task", 1) => words[last] = tiles[choice / 3 % tiles.len()],
+                _ => words.push(tiles[choice / 3 % tiles.len()]),
+            }
+            *line = words.join(" ");
+        }
+        let file = PlanFile::parse("file", &lines.join("\n")).unwrap();
+        let data = digits();
+        let model = Sequential::seed(data.shape, data.classes);
+        if let Err(error) = trainer.plan(file).make_plans(&model, &data) {
+            prop_assert!(error.to_string().contains("line"), "{error}");
+        }
+    }
 }

@@ -81,6 +81,7 @@ fn an_open_order_is_written_and_read_too() {
     assert!(read.plan.placement().is_none());
     assert_eq!(read.plan.memory(), planned.plan.memory());
     assert_eq!(case.run(&pool(2), &read).0, case.run(&pool(1), &case.planned(1)).0);
+    refused(&with_word(&text, "machine ", 5, "3").0, &["memories [3, 0], and these are in [0, 0]"]);
 }
 
 /// Every pair of neighbours swapped and every task moved: either refused, or executed as it says.

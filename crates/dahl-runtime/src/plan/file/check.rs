@@ -118,9 +118,8 @@ impl Checker<'_> {
         Ok(cut)
     }
 
-    /// Units and order, if they are fixed.
+    /// Checks that the machine is the one that was planned for. Units and order, if they are fixed.
     fn placement(&self, lowered: &Lowered, machine: &Machine) -> Result<Option<Placement>> {
-        let Some(runs) = &self.record.order else { return Ok(None) };
         let (memories, line) = &self.record.machine;
         if !machine.units.iter().map(|unit| &unit.memory).eq(memories) {
             let (planned, there) = (memories.len(), machine.units.len());
@@ -133,6 +132,7 @@ impl Checker<'_> {
             return self
                 .refuse(*line, format!("{message}: use the units it was made for, or make a new plan"));
         }
+        let Some(runs) = &self.record.order else { return Ok(None) };
         let tasks = lowered.tasks();
         let mut placement = Placement { order: vec![Vec::new(); memories.len()], sequence: Vec::new() };
         let mut place_of: Vec<Option<usize>> = vec![None; tasks.len()];
