@@ -5,9 +5,9 @@ use dahl::op;
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::Graph;
+use dahl_runtime::graph::{Graph, Lowered};
 use dahl_runtime::machine::{HOST, Machine};
-use dahl_runtime::plan::{CutOptions, Planned};
+use dahl_runtime::plan::{CutOptions, Plan, Planned};
 use std::sync::Arc;
 
 /// Four steps of `w -= rate * sum over the batch of relu(x w') x`; the weights, and how many tasks each unit executed.
@@ -32,7 +32,8 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     graph.task(&op::sgd::CODELET, Dtype::F32, &[dflat, rate], &[flat], &[], &[])?;
 
     // Chunks of 16 samples, shared out over the units. Where a unit computes is no question of the graph.
-    let planned = Planned::heuristic(&graph, &CutOptions::default(), machine.units.len())?;
+    let plan = |lowered: &Lowered| Plan::heuristic(lowered, machine.units.len());
+    let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
     let pool = Arc::new(Pool::new(&machine.units));
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
     let feed = |step: u64, ports: &mut dahl_runtime::engine::Ports<'_>| {

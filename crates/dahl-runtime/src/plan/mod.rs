@@ -20,6 +20,7 @@ pub use place::Placement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Lowered, lower};
 use crate::machine::Machine;
+use place::Floats;
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
 #[derive(Clone, Debug)]
@@ -32,9 +33,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fixes units and order for `n_workers` workers by heuristic.
+    /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1))))
+        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::Some)))
+    }
+
+    /// Fixes units and order of every task: nothing floats.
+    pub fn fixed(lowered: &Lowered, n_workers: usize) -> Self {
+        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::None)))
     }
 
     /// Leaves units and order open: whoever is free takes what is ready. Buffers share memory only where
@@ -102,19 +108,11 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Cuts and lowers a graph, and plans it for `n_workers` workers, all by heuristic.
-    pub fn heuristic(graph: &Graph, options: &CutOptions, n_workers: usize) -> Result<Self> {
+    /// Cuts a graph by heuristic, lowers it, and plans the result as `plan` says.
+    pub fn new(graph: &Graph, options: &CutOptions, plan: impl FnOnce(&Lowered) -> Plan) -> Result<Self> {
         let cut = Cut::heuristic(graph, options)?;
         let lowered = lower(graph, &cut)?;
-        let plan = Plan::heuristic(&lowered, n_workers);
-        Ok(Planned { cut, lowered, plan })
-    }
-
-    /// The same, leaving units and order open.
-    pub fn open(graph: &Graph, options: &CutOptions) -> Result<Self> {
-        let cut = Cut::heuristic(graph, options)?;
-        let lowered = lower(graph, &cut)?;
-        let plan = Plan::open(&lowered);
+        let plan = plan(&lowered);
         Ok(Planned { cut, lowered, plan })
     }
 }

@@ -7,7 +7,7 @@ use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Ports, Session, Store};
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, PlanFile, Planned};
+use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
 use std::sync::Arc;
 
 pub const STEPS: u64 = 6;
@@ -45,7 +45,11 @@ impl Case {
     }
 
     pub fn planned(&self, workers: usize) -> Planned {
-        Planned::heuristic(&self.graph, &options(), workers).unwrap()
+        Planned::new(&self.graph, &options(), |lowered| Plan::heuristic(lowered, workers)).unwrap()
+    }
+
+    pub fn open(&self) -> Planned {
+        Planned::new(&self.graph, &options(), Plan::open).unwrap()
     }
 
     pub fn file(&self, workers: usize) -> PlanFile {
@@ -95,12 +99,22 @@ pub fn pool(workers: usize) -> Arc<Pool> {
     Arc::new(Pool::new(&Machine::with_workers(workers).units))
 }
 
-/// The tasks of each unit as the text has them, `STEPS` times over.
-pub fn written(text: &str, units: usize) -> Vec<Vec<usize>> {
-    let mut order = vec![Vec::new(); units];
+/// Checks that the tasks that were executed are those of the text: each unit's in its order, and those that float once
+/// per step, whoever executed them.
+pub fn follows(text: &str, executed: &[Vec<usize>]) -> bool {
+    let (mut order, mut floating) = (vec![Vec::new(); executed.len()], Vec::new());
     for line in text.lines().filter(|line| line.starts_with("run ")) {
         let words: Vec<&str> = line.split(' ').collect();
-        order[words[5].parse::<usize>().unwrap()].push(words[1].parse().unwrap());
+        let task: usize = words[1].parse().unwrap();
+        match words.len() {
+            6 => order[words[5].parse::<usize>().unwrap()].push(task),
+            _ => floating.push(task),
+        }
     }
-    order.iter().map(|tasks| tasks.repeat(STEPS as usize)).collect()
+    let fixed = |tasks: &[usize]| -> Vec<usize> {
+        tasks.iter().copied().filter(|task| !floating.contains(task)).collect()
+    };
+    let times = |task: &usize| executed.iter().flatten().filter(|other| *other == task).count();
+    executed.iter().zip(&order).all(|(tasks, order)| fixed(tasks) == order.repeat(STEPS as usize))
+        && floating.iter().all(|task| times(task) == STEPS as usize)
 }

@@ -134,7 +134,7 @@ impl Checker<'_> {
         }
         let Some(runs) = &self.record.order else { return Ok(None) };
         let tasks = lowered.tasks();
-        let mut placement = Placement { order: vec![Vec::new(); memories.len()], sequence: Vec::new() };
+        let (mut order, mut sequence) = (vec![Vec::new(); memories.len()], Vec::new());
         let mut place_of: Vec<Option<usize>> = vec![None; tasks.len()];
         for (place, run) in runs.iter().enumerate() {
             let Some(task) = tasks.get(run.task) else {
@@ -156,7 +156,7 @@ impl Checker<'_> {
                 );
                 return self.refuse(run.line, message);
             }
-            let Some(order) = placement.order.get_mut(run.unit) else {
+            let Some(order) = order.get_mut(run.unit) else {
                 let n = memories.len();
                 return self.refuse(
                     run.line,
@@ -164,7 +164,7 @@ impl Checker<'_> {
                 );
             };
             order.push(run.task as TaskId);
-            placement.sequence.push(run.task as TaskId);
+            sequence.push(run.task as TaskId);
         }
         if let Some(missing) = place_of.iter().position(Option::is_none) {
             let name = run_identity(&tasks[missing]);
@@ -187,7 +187,10 @@ impl Checker<'_> {
                 return self.refuse(runs[second].line, message);
             }
         }
-        Ok(Some(placement))
+        let mut floating: Vec<TaskId> =
+            runs.iter().filter(|run| run.floats).map(|run| run.task as TaskId).collect();
+        floating.sort_unstable();
+        Ok(Some(Placement { order, sequence, floating }))
     }
 
     /// The offset of each buffer. Whether they may overlap is not looked at.

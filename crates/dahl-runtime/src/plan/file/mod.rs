@@ -18,7 +18,9 @@
 //! Tiles are lengths in order: `n=3x16+12` cuts 60 samples into three tiles of 16 and one of 12. Of the `run` lines,
 //! each unit executes its own from top to bottom, and a line stands below all lines it depends on, so no order that
 //! can be written down waits for itself: edges to later steps always point forward in time. To swap two tasks, swap
-//! their lines; to move one, change its unit. Which tasks wait for which because they share memory follows from
+//! their lines; to move one, change its unit. With the word `floating` at the end of its line, a task may be taken over
+//! by a unit of the same memory that would otherwise wait (see [`Placement`](super::Placement)); without it, it is
+//! executed by its unit and nobody else. Which tasks wait for which because they share memory follows from
 //! offsets and order, so these edges are found again when the file is read. `#` begins a comment.
 //!
 //! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it is

@@ -133,7 +133,15 @@ impl Draft {
                 let identity = words.joined(["a codelet", "a tile"])?;
                 words.literal("on")?;
                 let unit = words.parsed("the number of a unit")?;
-                self.runs.push(RunRecord { line, task, identity, unit });
+                let floats = match words.words.next() {
+                    None => false,
+                    Some("floating") => true,
+                    Some(word) => {
+                        let message = format!("expected 'floating' or the end of the line, found '{word}'");
+                        return words.refuse(message);
+                    }
+                };
+                self.runs.push(RunRecord { line, task, identity, unit, floats });
                 Ok(())
             }
             "buffer" => {

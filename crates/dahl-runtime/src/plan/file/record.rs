@@ -52,7 +52,7 @@ pub(super) struct TaskRecord {
     pub tiles: Vec<(String, Lengths)>,
 }
 
-/// `run 17 conv2d 2/4 on 0`
+/// `run 17 conv2d 2/4 on 0`, or with `floating` at its end
 #[derive(Clone, Debug)]
 pub(super) struct RunRecord {
     pub line: usize,
@@ -60,6 +60,8 @@ pub(super) struct RunRecord {
     /// Codelet and tile: two words that must be those of the lowered graph.
     pub identity: String,
     pub unit: usize,
+    /// Whether units that wait may take it over.
+    pub floats: bool,
 }
 
 /// `buffer 12 conv.0 8192 bytes at 65536`
@@ -143,7 +145,8 @@ impl StepRecord {
             let workers = placement.workers();
             let run = |&id: &u32| {
                 let identity = run_identity(&lowered.tasks()[id as usize]);
-                RunRecord { line, task: id as usize, identity, unit: workers[id as usize] }
+                let (unit, floats) = (workers[id as usize], placement.is_floating(id));
+                RunRecord { line, task: id as usize, identity, unit, floats }
             };
             placement.sequence.iter().map(run).collect()
         });
@@ -213,8 +216,8 @@ impl fmt::Display for StepRecord {
             writeln!(f)?;
         }
         writeln!(f, "order {}", if self.order.is_some() { "fixed" } else { "open" })?;
-        for RunRecord { task, identity, unit, .. } in self.order.iter().flatten() {
-            writeln!(f, "run {task} {identity} on {unit}")?;
+        for RunRecord { task, identity, unit, floats, .. } in self.order.iter().flatten() {
+            writeln!(f, "run {task} {identity} on {unit}{}", if *floats { " floating" } else { "" })?;
         }
         for BufferRecord { buffer, name, bytes, offset, .. } in &self.buffers {
             writeln!(f, "buffer {buffer} {name} {bytes} bytes at {offset}")?;
