@@ -72,7 +72,7 @@ fn a_plan_for_other_settings_is_refused_with_a_sentence() {
     let trainer = |workers| Trainer::new(&Machine::with_workers(workers));
     let plans = plans(&trainer(2));
     let refused = |trainer: Trainer, piece: &str| {
-        let error = fit(&trainer.plan(plans.clone())).err().expect("refused").to_string();
+        let error = fit(&trainer.plan(plans.clone())).expect_err("refused").to_string();
         assert!(error.contains(piece), "{error}");
     };
     refused(trainer(1), "the plan is for 2 units, and there are 1");
@@ -85,7 +85,7 @@ fn a_machine_with_too_little_memory_is_refused() {
     let machine = Machine::with_workers(2).with_test_unit();
     let (report, _) = fit(&Trainer::new(&machine)).unwrap();
     let error =
-        fit(&Trainer::new(&machine.with_limit(1, report.plan.bytes))).err().expect("refused").to_string();
+        fit(&Trainer::new(&machine.with_limit(1, report.plan.bytes))).expect_err("refused").to_string();
     assert!(error.contains("memory 1 has"), "{error}");
 }
 

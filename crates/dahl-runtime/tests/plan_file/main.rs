@@ -34,7 +34,7 @@ fn with_word(text: &str, start: &str, word: usize, to: &str) -> (String, usize) 
 /// Whether a text is refused with a sentence that has all these pieces.
 #[track_caller]
 fn refused(text: &str, pieces: &[&str]) {
-    let error = Case::new(8).read(text).err().expect("refused");
+    let error = Case::new(8).read(text).expect_err("refused");
     let sentence = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Plan);
     for piece in pieces {
@@ -268,7 +268,7 @@ fn a_unit_that_does_not_exist_is_refused() {
     refused(&Case::new(8).file(3).to_string(), &["for 3 units, and there are 2", "make a new plan"]);
     let case = Case::new(8);
     let machine = Machine::with_workers(2).with_test_unit();
-    let error = case.file(2).plan("a step", &case.graph, &machine).err().expect("refused");
+    let error = case.file(2).plan("a step", &case.graph, &machine).expect_err("refused");
     assert!(error.to_string().contains("memories [0, 0], and these are in [0, 1]"), "{error}");
 }
 
@@ -278,7 +278,7 @@ fn memory_that_does_not_fit_is_refused() {
     let needed = case.planned(2).plan.memory().bytes + 48;
     let machine = |bytes| Machine::with_workers(2).with_limit(0, bytes);
     assert!(case.file(2).plan("a step", &case.graph, &machine(needed)).is_ok());
-    let error = case.file(2).plan("a step", &case.graph, &machine(needed - 1)).err().expect("refused");
+    let error = case.file(2).plan("a step", &case.graph, &machine(needed - 1)).expect_err("refused");
     let sentence = error.to_string();
     assert!(
         sentence.contains(&format!("needs {needed} bytes")) && sentence.contains("memory 0"),
@@ -325,7 +325,7 @@ fn buffers_are_those_of_the_graph() {
 fn a_plan_for_another_graph_is_refused() {
     let machine = Machine::with_workers(2);
     let file = PlanFile::parse("p.plan", &text()).unwrap();
-    let error = file.plan("a step", &Case::new(6).graph, &machine).err().expect("refused").to_string();
+    let error = file.plan("a step", &Case::new(6).graph, &machine).expect_err("refused").to_string();
     assert!(error.contains("array 1 is x f32[8,4] port here and x f32[6,4] port in the graph"), "{error}");
     // The same arrays and codelets, but another parameter.
     let mut other = Case::new(8);
@@ -334,13 +334,13 @@ fn a_plan_for_another_graph_is_refused() {
     for (case, by) in [(&mut other, 1.0), (&mut longer, 2.0)] {
         case.graph.task(&SHIFT, Dtype::F32, &[], &[w], &[], &[by]).unwrap();
     }
-    let error = file.plan("a step", &other.graph, &machine).err().expect("refused").to_string();
+    let error = file.plan("a step", &other.graph, &machine).expect_err("refused").to_string();
     assert!(error.contains("5 tasks here and 6 in the graph"), "{error}");
     let mut file = PlanFile::new("");
     let planned = Planned::new(&other.graph, &options(), |lowered| Plan::fixed(lowered, 2)).unwrap();
     file.add("a step", &other.graph, &planned, &machine).unwrap();
     assert!(file.plan("a step", &other.graph, &machine).is_ok());
-    let error = file.plan("a step", &longer.graph, &machine).err().expect("refused").to_string();
+    let error = file.plan("a step", &longer.graph, &machine).expect_err("refused").to_string();
     assert!(error.contains("another graph") && error.contains("make a new one"), "{error}");
 }
 
@@ -370,7 +370,7 @@ fn a_file_holds_one_plan_per_step_and_names_those_it_has() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(file.steps().collect::<Vec<_>>(), ["a%20step", "b"]);
     assert!(file.plan("a step", &a.graph, &machine).is_ok() && file.plan("b", &b.graph, &machine).is_ok());
-    let error = file.plan("c", &a.graph, &machine).err().expect("refused").to_string();
+    let error = file.plan("c", &a.graph, &machine).expect_err("refused").to_string();
     assert!(error.contains("the step c, only for a%20step, b"), "{error}");
     let error = PlanFile::load(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
