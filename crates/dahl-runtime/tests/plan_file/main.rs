@@ -258,7 +258,7 @@ fn an_order_in_which_units_wait_for_each_other_is_refused() {
         after.lines().partition(|line| line.starts_with("run "));
     runs.reverse();
     let reversed = format!("{before}order fixed\n{}\n{}", runs.join("\n"), buffers.join("\n"));
-    refused(&reversed, &["needs task", "stands below in line", "for ever", "move it below"]);
+    refused(&reversed, &["needs task", "stands below in line", "for ever", "below that line"]);
 }
 
 #[test]

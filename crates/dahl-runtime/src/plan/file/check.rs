@@ -96,7 +96,7 @@ impl Checker<'_> {
             let planned = self.record.graph;
             return self.refuse(
                 *line,
-                format!("the graph is {planned} here and is really {fingerprint}: {OTHER_GRAPH}"),
+                format!("the hash of the graph is {planned} here and really {fingerprint}: {OTHER_GRAPH}"),
             );
         }
         let mut cut = Cut { tasks: Vec::new(), layouts: Vec::new() };
@@ -179,7 +179,7 @@ impl Checker<'_> {
             {
                 let message = format!(
                     "task {to} {} needs task {from} {}, which stands below in line {}: in this order the units would \
-                     wait for each other for ever; move it below that line",
+                     wait for each other for ever; move task {to} below that line",
                     run_identity(&tasks[to]),
                     run_identity(&tasks[from]),
                     runs[first].line

@@ -167,7 +167,8 @@ pub(super) fn escaped(name: &str) -> String {
     if word.is_empty() { "%".into() } else { word }
 }
 
-/// An error in a line of a file.
+/// An error in a line of a file, or in a plan that was never a file and has no lines.
 fn refuse(source: &str, line: usize, message: impl fmt::Display) -> Error {
-    Error::new(ErrorKind::Plan, format!("{source}, line {line}: {message}"))
+    let place = if line == 0 { source.to_string() } else { format!("{source}, line {line}") };
+    Error::new(ErrorKind::Plan, format!("{place}: {message}"))
 }
