@@ -3,18 +3,23 @@
 //! A [`Cut`] fixes tiling, implementations, layouts and reduction groups: everything that bits depend on. It comes
 //! before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and offsets
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
-//! concerned.
+//! concerned. Both together are written to and read from a [`PlanFile`].
 
 mod cut;
-mod memory;
 mod place;
+mod memory;
+mod hash;
+pub mod file;
 
 pub use cut::{Cut, CutOptions, TaskCut};
+pub use file::PlanFile;
+pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
 pub use place::Placement;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::Lowered;
+use crate::graph::{Graph, Lowered, lower};
+use crate::machine::Machine;
 use crate::schedule::Policy;
 use place::Floats;
 
@@ -65,6 +70,11 @@ impl Plan {
 
     fn new(lowered: &Lowered, order: Order) -> Self {
         let memory = memory::plan_memory(lowered, order.placement());
+        Plan::of_parts(lowered, order, memory)
+    }
+
+    /// A plan whose memory was planned for this order.
+    fn of_parts(lowered: &Lowered, order: Order, memory: MemoryPlan) -> Self {
         let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
         Plan { order, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
     }
@@ -74,6 +84,22 @@ impl Plan {
         let bytes = lowered.buffers().iter().map(|buffer| buffer.bytes);
         if self.n_tasks != lowered.tasks().len() || !bytes.eq(self.buffer_bytes.iter().copied()) {
             return Err(Error::new(ErrorKind::Plan, "the plan was made for another graph: make a new one"));
+        }
+        Ok(())
+    }
+
+    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a unit must
+    /// be there.
+    pub fn check_machine(&self, machine: &Machine) -> Result<()> {
+        let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
+        for (memory, limit) in machine.limits.iter().enumerate() {
+            if let Some(limit) = limit.filter(|&limit| limit < needed) {
+                let message = format!(
+                    "a step needs {needed} bytes with weights and data, and memory {memory} has {limit}: use a smaller \
+                     batch, or a plan that needs less"
+                );
+                return Err(Error::new(ErrorKind::Memory, message));
+            }
         }
         Ok(())
     }
@@ -91,5 +117,26 @@ impl Plan {
     /// Offsets, sizes and the edges that sharing adds. They hold for this plan's order only.
     pub fn memory(&self) -> &MemoryPlan {
         &self.memory
+    }
+}
+
+/// A recorded step with everything that was decided about it: what a session needs, and what a plan file holds.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What bits depend on.
+    pub cut: Cut,
+    /// The graph over tile buffers that the cut makes.
+    pub lowered: Lowered,
+    /// Units, order and memory.
+    pub plan: Plan,
+}
+
+impl Planned {
+    /// Cuts a graph by heuristic, lowers it, and plans the result as `plan` says.
+    pub fn new(graph: &Graph, options: &CutOptions, plan: impl FnOnce(&Lowered) -> Plan) -> Result<Self> {
+        let cut = Cut::heuristic(graph, options)?;
+        let lowered = lower(graph, &cut)?;
+        let plan = plan(&lowered);
+        Ok(Planned { cut, lowered, plan })
     }
 }

@@ -18,6 +18,7 @@ pub use ready::ReadySet;
 pub use steal::Steal;
 
 use crate::graph::TaskId;
+use std::fmt;
 
 /// Where ready tasks wait for a worker. All methods may be called by any number of threads at once.
 pub trait Scheduler: Send + Sync {
@@ -40,6 +41,20 @@ pub enum Policy {
     Eager,
     /// Every worker has its own, and takes from others when it has nothing.
     Steal,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Policy; 2] = [Policy::Eager, Policy::Steal];
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Eager => "eager",
+            Policy::Steal => "steal",
+        })
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
