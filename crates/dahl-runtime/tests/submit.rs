@@ -153,7 +153,7 @@ fn a_failure_poisons_what_depends_on_it_and_nothing_else() -> Result<()> {
         for error in [y.read().map(|_| ()).unwrap_err(), z.read().map(|_| ()).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Task);
             let text = error.to_string();
-            for part in [word, "fail (reference) x[2,4] y[2,4]", "worker ", "tests/submit.rs:"] {
+            for part in [word, "fail (reference) on x[2,4], y[2,4]", "worker ", "tests/submit.rs:"] {
                 assert!(text.contains(part), "`{part}` is missing in: {text}");
             }
         }

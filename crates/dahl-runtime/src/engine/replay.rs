@@ -16,10 +16,13 @@ use super::bell::Bell;
 use super::local::{Padded, PerWorker};
 use super::pool::Source;
 use super::program::Program;
+use super::watchdog::Blocked;
 use crate::graph::Edge;
 use crate::plan::Placement;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::trace::recorder::Look;
+use std::time::Duration;
 
 /// A task in a worker's list.
 struct Entry {
@@ -94,13 +97,15 @@ impl Replay {
         self.clocks.iter().zip(&self.lists).filter_map(of).min().unwrap_or_else(released)
     }
 
-    /// Sleeps until `steps` steps are finished.
-    pub fn wait(&self, steps: u64) {
-        if self.finished() < steps {
-            self.wanted.store(steps, Ordering::SeqCst);
-            self.host_bell.sleep_until(|| self.finished() >= steps);
-            self.wanted.store(u64::MAX, Ordering::SeqCst);
+    /// Sleeps until `steps` steps are finished, for at most `limit`. Returns whether they are.
+    pub fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
+        if self.finished() >= steps {
+            return true;
         }
+        self.wanted.store(steps, Ordering::SeqCst);
+        let done = self.host_bell.sleep_until_or(limit, || self.finished() >= steps);
+        self.wanted.store(u64::MAX, Ordering::SeqCst);
+        done
     }
 
     #[inline(always)]
@@ -143,6 +148,43 @@ impl Replay {
                 self.host_bell.ring();
             }
         }
+    }
+}
+
+impl Replay {
+    /// What keeps each worker from its next task, for the watchdog. `looks` says what the workers did last.
+    pub fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {
+        let released = self.released.load(Ordering::Acquire);
+        let of_worker = |(worker, look): (usize, &Look)| {
+            let list = &self.lists[worker];
+            if list.is_empty() || look.running.is_some() {
+                return None;
+            }
+            // A clock is shown only where others wait for it, so the last event may be further.
+            let clock = self.clocks[worker].0.load(Ordering::Acquire);
+            let after = |(task, step): (u32, u32)| {
+                let position = list.iter().position(|entry| entry.task == task)?;
+                Some(u64::from(step) * list.len() as u64 + position as u64 + 1)
+            };
+            let done = look.last.and_then(after).map_or(clock, |done| done.max(clock));
+            let (step, position) = (done / list.len() as u64, (done % list.len() as u64) as usize);
+            if step >= released {
+                return None;
+            }
+            let awaited = |wait: &Wait| {
+                let (other, before) = (&self.lists[wait.worker], step - wait.distance);
+                let (needs, at) =
+                    (before * other.len() as u64 + wait.position + 1, &self.clocks[wait.worker].0);
+                let at = at.load(Ordering::Acquire);
+                let note =
+                    format!(" on worker {}, whose clock is at {at} and must reach {needs}", wait.worker);
+                (other[wait.position as usize].task, before, note)
+            };
+            let unmet = list[position].waits.iter().filter(|wait| !self.is_met(wait, step));
+            let awaited = unmet.map(awaited).collect();
+            Some(Blocked { worker: Some(worker), task: list[position].task, step, awaited })
+        };
+        looks.iter().enumerate().filter_map(of_worker).collect()
     }
 }
 

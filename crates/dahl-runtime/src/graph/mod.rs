@@ -119,6 +119,8 @@ pub struct Recorded {
     pub scalars: Vec<f64>,
     /// The relation bound to these arguments.
     pub bound: Bound,
+    /// The line of the program that recorded it.
+    pub location: &'static Location<'static>,
 }
 
 /// A step, written down once.
@@ -127,12 +129,14 @@ pub struct Graph {
     depth: usize,
     arrays: Vec<ArrayInfo>,
     tasks: Vec<Recorded>,
+    /// Where tasks are said to be recorded, if not where [`Graph::task`] is called.
+    location: Option<&'static Location<'static>>,
 }
 
 impl Graph {
     /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps ahead.
     pub fn new(depth: usize) -> Self {
-        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new() }
+        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), location: None }
     }
 
     /// Versions of each port and output.
@@ -178,6 +182,12 @@ impl Graph {
         self.array(name, dtype, shape, Role::Output)
     }
 
+    /// From now on, errors and traces name this line of the program for recorded tasks, and not the line that calls
+    /// [`Graph::task`]; for libraries, which record tasks on behalf of a line of their caller.
+    pub fn record_at(&mut self, location: Option<&'static Location<'static>>) {
+        self.location = location;
+    }
+
     /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
     /// arguments that are read and written), in the order of the codelet's line.
     #[track_caller]
@@ -191,9 +201,15 @@ impl Graph {
         scalars: &[f64],
     ) -> Result<()> {
         let args = [inputs, outputs].concat();
-        let location = Location::caller();
-        let fail = |error: Error| error.in_task(codelet.name).at(location);
+        let caller = Location::caller();
+        let location = self.location.unwrap_or(caller);
         let relation = codelet.relation();
+        let fail = |error: Error| {
+            let named = relation.args().iter().zip([inputs, outputs].concat());
+            let arguments: Vec<String> =
+                named.map(|(arg, var)| format!("{}{}", arg.name, var.shape)).collect();
+            error.of_codelet(codelet.name).with_arguments(arguments.join(", ")).at(location)
+        };
         let expected = (relation.n_inputs(), relation.args().len() - relation.n_inputs());
         if expected != (inputs.len(), outputs.len()) {
             let (n_in, n_out) = expected;
@@ -239,7 +255,7 @@ impl Graph {
             }
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
-        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound });
+        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound, location });
         Ok(())
     }
 }
