@@ -41,6 +41,7 @@ impl Watch {
     pub fn is_over(&mut self, progress: u64) -> bool {
         if progress != self.progress {
             (self.progress, self.since) = (progress, Instant::now());
+            return false;
         }
         self.since.elapsed() >= self.limit
     }
@@ -103,5 +104,90 @@ pub(super) fn stuck(
     match culprit {
         Some((worker, task, step)) => runner.in_context(error, worker, task, step),
         None => error,
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::array::Dtype;
+    use crate::codelet::{Call, Codelet, Implementation, Needs};
+    use crate::engine::{Pool, Session, Store};
+    use crate::error::Result;
+    use crate::graph::{Edge, EdgeKind, Graph, lower};
+    use crate::machine::Machine;
+    use crate::plan::{Cut, CutOptions, Plan};
+    use std::sync::Arc;
+
+    static NOTHING: Codelet = Codelet::new(
+        "nothing",
+        "x[i] -> y[i]",
+        0.0,
+        &[Implementation {
+            name: "reference",
+            version: 1,
+            dtype: Dtype::F32,
+            needs: Needs::Nothing,
+            kernel: nothing,
+        }],
+    );
+
+    fn nothing(_: &Call<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Two tasks on two workers, one row each, and edges that no run can meet: each waits for the other in step 1.
+    fn impossible(is_planned: bool) -> Error {
+        let mut graph = Graph::new(4);
+        let (x, y) = (graph.port("x", Dtype::F32, [2]), graph.temporary("y", Dtype::F32, [2]));
+        graph.task(&NOTHING, Dtype::F32, &[x], &[y], &[], &[]).unwrap();
+        let options = CutOptions {
+            tilings: vec![vec![("i".into(), crate::codelet::relation::TileSize::Size(1))]],
+            implementations: vec!["reference".into()],
+            ..CutOptions::default()
+        };
+        let mut lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
+        let plan = if is_planned { Plan::heuristic(&lowered, 2) } else { Plan::open(&lowered) };
+        let edge = |from, to| Edge { from, to, distance: 0, kind: EdgeKind::Data };
+        lowered.edges = vec![edge(0, 1), edge(1, 0)];
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+        let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
+        session.set_watchdog(Some(Duration::from_millis(50)));
+        session.run(&mut Store::new(), 2, |_, _| {}, |_, _| {}).unwrap_err()
+    }
+
+    #[test]
+    fn an_impossible_wait_names_tasks_workers_and_clocks() {
+        let error = impossible(true);
+        assert_eq!(error.kind(), ErrorKind::Stuck);
+        let text = error.to_string();
+        for part in [
+            "on worker 0, nothing (reference) tile 1 of 2 of step 1 waits for nothing (reference) tile 2 of 2 of step 1 \
+             on worker 1, whose clock is at 0 and must reach 1",
+            "on worker 1, nothing (reference) tile 2 of 2 of step 1 waits for nothing (reference) tile 1 of 2 of step 1 \
+             on worker 0, whose clock is at 0 and must reach 1",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_wait_of_an_open_run_names_the_predecessors() {
+        let text = impossible(false).to_string();
+        for part in [
+            "; nothing (reference) tile 1 of 2 of step 1 waits for nothing (reference) tile 2 of 2 of step 1",
+            "; nothing (reference) tile 2 of 2 of step 1 waits for nothing (reference) tile 1 of 2 of step 1",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+    }
+
+    #[test]
+    fn a_watch_is_over_when_nothing_has_happened_for_the_limit() {
+        let mut watch = Watch::new(Duration::from_millis(20), 5);
+        std::thread::sleep(Duration::from_millis(25));
+        assert!(!watch.is_over(6), "something happened");
+        std::thread::sleep(Duration::from_millis(25));
+        assert!(watch.is_over(6));
     }
 }

@@ -1,7 +1,8 @@
 //! Paje, for ViTE and `pj_dump`: containers for workers, a state per task and per gap, links from what was waited for.
 //!
 //! Times are seconds from the first event. Events are written in the order of time, as readers of Paje expect.
-//! A state carries its step, tile and bytes in fields of its own; readers that do not know them pass over them.
+//! A state carries its step, tile and bytes in fields of its own; readers that do not know them pass over them. What
+//! has no tile has a dash, because readers stumble over empty texts.
 
 use super::export::{Slice, colour, timeline};
 use super::{Idle, Reason, Trace};
@@ -54,17 +55,30 @@ const DEFINITIONS: &[(&str, u32, &[(&str, &str)])] = &[
             ("Bytes", "int"),
         ],
     ),
-    ("PajeStartLink", 7, LINK),
-    ("PajeEndLink", 8, LINK),
-];
-
-const LINK: &[(&str, &str)] = &[
-    ("Time", "date"),
-    ("Type", "string"),
-    ("Container", "string"),
-    ("EndContainer", "string"),
-    ("Value", "string"),
-    ("Key", "string"),
+    (
+        "PajeStartLink",
+        7,
+        &[
+            ("Time", "date"),
+            ("Type", "string"),
+            ("Container", "string"),
+            ("StartContainer", "string"),
+            ("Value", "string"),
+            ("Key", "string"),
+        ],
+    ),
+    (
+        "PajeEndLink",
+        8,
+        &[
+            ("Time", "date"),
+            ("Type", "string"),
+            ("Container", "string"),
+            ("EndContainer", "string"),
+            ("Value", "string"),
+            ("Key", "string"),
+        ],
+    ),
 ];
 
 /// What happens at a moment.
@@ -106,7 +120,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         let time = seconds(ticks);
         match moment {
             Moment::Slice(worker, slice) => state(trace, out, time, worker, slice)?,
-            Moment::Rest(worker) => writeln!(out, "6 {time:.9} S w{worker} rest 0 \"\" 0")?,
+            Moment::Rest(worker) => writeln!(out, "6 {time:.9} S w{worker} rest 0 - 0")?,
             Moment::Leaves(worker, key) => writeln!(out, "7 {time:.9} L p w{worker} awaited k{key}")?,
             Moment::Arrives(worker, key) => writeln!(out, "8 {time:.9} L p w{worker} awaited k{key}")?,
         }
@@ -151,9 +165,9 @@ fn define(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "4 0.0 w{} W p \"program\"", trace.scene.workers.len())
 }
 
-/// Paje has no way to write a quote inside of a text.
+/// Paje has no way to write a quote inside of a text, and what `pj_dump` prints is separated by commas.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "'").replace(|c: char| c.is_control(), " "))
+    format!("\"{}\"", text.replace('"', "'").replace(',', "").replace(|c: char| c.is_control(), " "))
 }
 
 fn add_slices<'a>(
@@ -204,7 +218,7 @@ fn state(trace: &Trace, out: &mut impl Write, time: f64, worker: usize, slice: S
         Slice::Idle(gap) => {
             let bytes = gap.transfer.map_or(0, |transfer| trace.scene.blocks[transfer.block as usize].bytes);
             let (reason, step) = (gap.reason as usize, u64::from(gap.before.1) + 1);
-            writeln!(out, "6 {time:.9} S w{worker} r{reason} {step} \"\" {bytes}")
+            writeln!(out, "6 {time:.9} S w{worker} r{reason} {step} - {bytes}")
         }
     }
 }

@@ -10,9 +10,9 @@ use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::lower;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
-use dahl_runtime::trace::Usage;
+use dahl_runtime::trace::{Trace, Usage};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Trainer {
     schedule: Schedule,
     cut: CutOptions,
     trace_capacity: usize,
+    watchdog: Option<Duration>,
 }
 
 /// What an epoch came to.
@@ -79,6 +80,9 @@ pub struct Report {
     pub plan: PlanSummary,
     /// The epochs.
     pub epochs: Vec<Epoch>,
+    /// The newest full training steps of the last epoch, as many as the workers remember
+    /// ([`Trainer::trace_capacity`]).
+    pub trace: Trace,
 }
 
 /// What a step of [`Trainer::replay_batches`] came to.
@@ -103,6 +107,7 @@ impl Trainer {
             schedule: Schedule::Replay,
             cut: CutOptions::default(),
             trace_capacity: 1 << 16,
+            watchdog: None,
         }
     }
 
@@ -151,6 +156,13 @@ impl Trainer {
     /// How many events each worker keeps; 0 turns tracing off.
     pub fn trace_capacity(mut self, events: usize) -> Self {
         self.trace_capacity = events;
+        self
+    }
+
+    /// Ends training with an error that says who is stuck where if no task finishes for this long; see
+    /// [`Session::set_watchdog`].
+    pub fn watchdog(mut self, limit: Option<Duration>) -> Self {
+        self.watchdog = limit;
         self
     }
 
@@ -248,7 +260,7 @@ impl Trainer {
             0 => None,
             n => Some(run.prepare(model, Part::Test, n, StepKind::Evaluate)?),
         };
-        let mut report = Report { plan: full.plan, epochs: Vec::new() };
+        let mut report = Report { plan: full.plan, epochs: Vec::new(), trace: Trace::default() };
         let (mut full, mut rest) = (full, rest);
         let mut evaluations: Vec<Prepared> =
             [Some(evaluation), evaluation_rest].into_iter().flatten().collect();
@@ -272,6 +284,7 @@ impl Trainer {
                 tests.add(evaluation.run::<T>(&mut run.store, &order, 0.0)?);
                 next = end;
             }
+            report.trace = full.session.take_trace();
             let epoch = Epoch {
                 epoch,
                 loss: sums.loss / sums.images as f64,
@@ -280,7 +293,7 @@ impl Trainer {
                 test_accuracy: tests.correct / tests.images.max(1) as f64,
                 seconds,
                 images_per_s: sums.images as f64 / seconds,
-                usage: full.session.take_trace().usage(),
+                usage: report.trace.usage(),
             };
             on_epoch(&epoch);
             report.epochs.push(epoch);
@@ -393,7 +406,8 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
-        let session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        let mut session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        session.set_watchdog(self.trainer.watchdog);
         let memory = plan.memory();
         let plan = PlanSummary {
             n_tasks: lowered.tasks().len(),
