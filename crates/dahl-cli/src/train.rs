@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// End with an error that says what is stuck when no task has finished for this long
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     watchdog: Option<f64>,
     /// Print one JSON object per epoch and one at the end
     #[arg(long)]

@@ -395,3 +395,37 @@ fn printing_never_waits_without_being_asked() -> Result<()> {
     assert_eq!(format!("{:.2}", x.read()?), "[[ 1.00 -2.00]\n [ 3.25  4.00]]");
     Ok(())
 }
+
+#[test]
+fn submitted_tasks_are_traced_if_somebody_asks() -> Result<()> {
+    let options = dahl_runtime::runtime::Options { trace_capacity: 64, ..Default::default() };
+    let runtime = Runtime::with_options(&Machine::with_workers(2), options)?;
+    let arena = runtime.arena("work");
+    let (x, mut y) = (arena.filled([4, 4], 1.0f32)?, arena.filled([4, 4], 0.0f32)?);
+    let mut z = arena.filled([8], 0.0f32)?;
+    for _ in 0..10 {
+        submit(&BLEND, "reference", &[&x], &mut [&mut y], scalars(&[1.0]))?;
+        submit(&SHIFT, "reference", &[], &mut [&mut z], scalars(&[1.0]))?;
+    }
+    let trace = runtime.take_trace()?;
+    let events: Vec<_> = trace.workers.iter().flatten().collect();
+    assert_eq!((events.len(), trace.total_dropped()), (20, 0));
+    for (codelet, bytes) in [("blend", 128), ("shift", 32)] {
+        let tasks = events.iter().map(|event| &trace.scene.tasks[event.task as usize]);
+        let of = tasks.filter(|task| (task.codelet.as_str(), task.bytes) == (codelet, bytes));
+        assert_eq!(of.count(), 10, "{codelet}");
+    }
+    trace.write(dahl_runtime::trace::Format::Perfetto, std::io::sink()).expect("a sink takes everything");
+    assert!(runtime.take_trace()?.workers.iter().all(Vec::is_empty));
+
+    // Only the newest are kept.
+    for _ in 0..300 {
+        submit(&SHIFT, "reference", &[], &mut [&mut z], scalars(&[1.0]))?;
+    }
+    let trace = runtime.take_trace()?;
+    let kept: usize = trace.workers.iter().map(Vec::len).sum();
+    assert!(trace.workers.iter().all(|events| events.len() <= 64));
+    assert_eq!(kept as u64 + trace.total_dropped(), 300);
+    assert!(Runtime::new(&Machine::with_workers(1))?.take_trace()?.workers.iter().all(Vec::is_empty));
+    Ok(())
+}
