@@ -16,6 +16,7 @@ use crate::machine::{HOST, MemoryId, Unit};
 use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Mutex, lock};
+use crate::trace::recorder::Taken;
 use std::{ptr, slice};
 
 /// Room for the addresses of one call.
@@ -118,9 +119,9 @@ impl Program {
         lock(&self.kept).extend(memory);
     }
 
-    /// The memory that each worker computes in.
-    pub fn memory_of(&self) -> &[MemoryId] {
-        &self.memory_of
+    /// The events of each worker, and of the program, since the last call.
+    pub fn take_events(&self) -> Vec<Taken> {
+        self.runner.take_events(&self.memory_of)
     }
 
     #[inline(always)]

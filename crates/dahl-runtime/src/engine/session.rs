@@ -152,7 +152,7 @@ impl Session {
             ticks_per_second: self.clock.ticks_per_second(),
             ..Trace::default()
         };
-        for taken in self.program.runner.take_events(self.program.memory_of()) {
+        for taken in self.program.take_events() {
             trace.workers.push(taken.events);
             trace.transfers.push(taken.transfers);
             trace.n_dropped.push(taken.n_dropped);

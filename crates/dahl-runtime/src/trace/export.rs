@@ -139,7 +139,7 @@ pub(super) fn timeline<'a>(events: &'a [Event], gaps: &'a [Idle]) -> impl Iterat
 /// Colours that can be told apart, by number: hue around the circle, in two strengths.
 pub(super) fn colour(number: usize) -> [f64; 3] {
     let hue = (number as f64 * 0.381_966_011) % 1.0 * 6.0;
-    let (low, high) = if number % 2 == 0 { (0.45, 0.92) } else { (0.62, 0.98) };
+    let (low, high) = if number.is_multiple_of(2) { (0.45, 0.92) } else { (0.62, 0.98) };
     let channel = |shift: f64| {
         let distance = ((hue + shift) % 6.0 - 3.0).abs();
         low + (high - low) * (distance - 1.0).clamp(0.0, 1.0)

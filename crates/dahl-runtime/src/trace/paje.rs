@@ -10,8 +10,11 @@ use crate::graph::TaskId;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// The kinds of lines that follow, each with its number and fields.
-const DEFINITIONS: &[(&str, u32, &[(&str, &str)])] = &[
+/// A kind of line: its name, its number, and names and types of its fields.
+type Definition = (&'static str, u32, &'static [(&'static str, &'static str)]);
+
+/// The kinds of lines that follow.
+const DEFINITIONS: &[Definition] = &[
     ("PajeDefineContainerType", 0, &[("Alias", "string"), ("Type", "string"), ("Name", "string")]),
     ("PajeDefineStateType", 1, &[("Alias", "string"), ("Type", "string"), ("Name", "string")]),
     (
