@@ -91,7 +91,8 @@ impl Session {
     /// program: the session stays failed, the arrays of the [`Store`] cannot be used any more, and its worker is busy
     /// until the kernel ends. A program that drops the pool does not wait for it.
     ///
-    /// The limit must be longer than the longest kernel, and than other users of the same pool may take.
+    /// The limit must be longer than the longest kernel, and than other users of the same pool may take. Where nothing is
+    /// traced, watching costs as much as a trace.
     pub fn set_watchdog(&mut self, limit: Option<Duration>) {
         self.watchdog = limit;
         if limit.is_some() {

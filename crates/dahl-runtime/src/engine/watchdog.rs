@@ -1,7 +1,8 @@
 //! The watchdog: ends a wait when nothing has happened for too long, and says who is stuck where.
 //!
 //! Whoever waits for tasks looks now and then whether any has finished since the last look. It reads what workers
-//! write anyway, so a run costs the same with it; there is no thread of its own.
+//! write into their traces, so a traced run costs the same with it, and one that is not traced costs as much as if it
+//! were; there is no thread of its own.
 //!
 //! A kernel cannot be stopped. What it works on must therefore outlive the run that is given up: its program is
 //! shared with the worker, and the arrays of the store are taken out of it and kept with the program
