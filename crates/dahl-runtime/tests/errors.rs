@@ -80,16 +80,21 @@ fn a_failing_task_of_a_graph_says_where_it_was_recorded_and_on_what_it_worked() 
 #[test]
 fn a_library_can_name_the_line_of_its_caller() {
     #[track_caller]
-    fn record(graph: &mut Graph, how: f64) {
+    fn here() -> &'static Location<'static> {
+        Location::caller()
+    }
+    fn record(graph: &mut Graph, at: Option<&'static Location<'static>>) {
         let (x, y) = (graph.temporary("x", Dtype::F32, [2, 2]), graph.output("y", Dtype::F32, [2, 2]));
-        graph.record_at(Some(Location::caller()));
-        graph.task(&FAIL, Dtype::F32, &[x], &[y], &[], &[how]).unwrap();
-        graph.record_at(None);
+        graph.record_at(at);
+        graph.task(&FAIL, Dtype::F32, &[x], &[y], &[], &[1.0]).unwrap();
     }
     let mut failing = Failing::new(0.0);
     failing.line = line!() + 1;
-    record(&mut failing.graph, 1.0);
+    record(&mut failing.graph, Some(here()));
     assert_eq!(failing.run(true).location().map(Location::line), Some(failing.line));
+    let mut failing = Failing::new(0.0);
+    record(&mut failing.graph, None);
+    assert_ne!(failing.run(true).location().map(Location::line), Some(failing.line));
 }
 
 #[test]
