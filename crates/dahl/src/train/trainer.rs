@@ -284,7 +284,7 @@ impl Trainer {
                 tests.add(evaluation.run::<T>(&mut run.store, &order, 0.0)?);
                 next = end;
             }
-            report.trace = full.session.take_trace();
+            let trace = full.session.take_trace();
             let epoch = Epoch {
                 epoch,
                 loss: sums.loss / sums.images as f64,
@@ -293,8 +293,12 @@ impl Trainer {
                 test_accuracy: tests.correct / tests.images.max(1) as f64,
                 seconds,
                 images_per_s: sums.images as f64 / seconds,
-                usage: report.trace.usage(),
+                usage: trace.usage(),
             };
+            // One trace at a time: they are large.
+            if epoch.epoch == self.epochs {
+                report.trace = trace;
+            }
             on_epoch(&epoch);
             report.epochs.push(epoch);
             if !epoch.loss.is_finite() {
