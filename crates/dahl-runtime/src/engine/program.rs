@@ -124,6 +124,11 @@ impl Program {
         self.runner.take_events(&self.memory_of)
     }
 
+    /// The memory that a worker computes in.
+    pub fn memory_of(&self, worker: usize) -> MemoryId {
+        self.memory_of[worker]
+    }
+
     #[inline(always)]
     fn address(&self, memory: MemoryId, buffer: usize, step: u64) -> *mut u8 {
         let stride = self.strides[buffer];
