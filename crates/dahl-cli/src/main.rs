@@ -1,5 +1,6 @@
 //! The `dahl` command: the only place with argument parsing and printing.
 
+mod trace;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -17,11 +18,14 @@ struct Cli {
 enum Command {
     /// Train a network and test it after every epoch
     Train(train::Args),
+    /// Look at a saved trace, or convert it for other programs
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

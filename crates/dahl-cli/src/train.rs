@@ -9,10 +9,12 @@ use dahl::{Trainer, train::Report};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::PlanFile;
+use dahl_runtime::trace::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The settings of a training run.
 #[derive(clap::Args)]
@@ -23,7 +25,9 @@ Examples:
   dahl train --epochs 5 --lr 0.05 --workers 1   other settings; workers do not change the result
   dahl train --json                             one JSON line per epoch, for programs
   dahl train --save-plan digits.plan            writes down which worker does what, when and where
-  dahl train --plan digits.plan                 does exactly that again, also after the file was edited")]
+  dahl train --plan digits.plan                 does exactly that again, also after the file was edited
+  dahl train --trace run.pftrace                who did what when, for https://ui.perfetto.dev
+  dahl train --watchdog 10                      an error instead of waiting for ever")]
 pub struct Args {
     /// The network: `seed` (convolution 3x3 with 8 filters, ReLU, max pool 2, dense)
     #[arg(long, default_value = "seed")]
@@ -64,6 +68,13 @@ pub struct Args {
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
     #[arg(long)]
     test_unit: bool,
+    /// Save who did what when in the last epoch; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
+    /// (Paje), .dot (the task graph), .json (dahl's own, for `dahl trace`)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// End with an error that says what is stuck when no task has finished for this long
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    watchdog: Option<f64>,
     /// Print one JSON object per epoch and one at the end
     #[arg(long)]
     json: bool,
@@ -95,6 +106,11 @@ pub fn run(args: &Args) -> Result<()> {
     let workers = args.workers.unwrap_or_else(n_cores);
     ensure!(workers > 0, "--workers 0: at least one worker is needed");
     ensure!(epochs > 0, "--epochs 0: at least one epoch is needed");
+    if let Some(path) = &args.trace {
+        // Better now than after the training.
+        Format::of_path(path)?;
+    }
+    let watchdog = args.watchdog.map(seconds).transpose()?;
     let mut model = match args.model.as_str() {
         "seed" => Sequential::seed(data.shape, data.classes),
         other => bail!("there is no model '{other}'; models: seed"),
@@ -106,6 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
         .batch(args.batch)
         .epochs(epochs)
         .seed(args.seed)
+        .watchdog(watchdog)
         .dtype(match args.dtype {
             DtypeArg::F32 => Dtype::F32,
             DtypeArg::F64 => Dtype::F64,
@@ -154,7 +171,22 @@ pub fn run(args: &Args) -> Result<()> {
     bar.finish_and_clear();
     let report = report.context("training failed")?;
     told?;
-    print_summary(args, &report)
+    print_summary(args, &report)?;
+    if let Some(path) = &args.trace {
+        report.trace.save(path)?;
+        if !args.json {
+            say(format!("trace of the last epoch: {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A stretch of time that makes sense as a limit.
+fn seconds(seconds: f64) -> Result<Duration> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(limit) if !limit.is_zero() => Ok(limit),
+        _ => bail!("--watchdog {seconds}: a number of seconds above 0 is needed"),
+    }
 }
 
 fn load(args: &Args) -> Result<(Dataset, usize, f64)> {

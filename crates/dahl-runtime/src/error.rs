@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Memory,
     /// A kernel failed or panicked, or its inputs were poisoned by one that did.
     Task,
+    /// No task finished for longer than the watchdog allows.
+    Stuck,
     /// An array was read from inside a task, or another misuse of the runtime.
     Usage,
     /// Somebody cancelled it.
@@ -29,7 +31,8 @@ pub enum ErrorKind {
     Io,
 }
 
-/// An error with its context: kind, sentence, and as much of task, codelet, worker and caller as is known.
+/// An error with its context: kind, sentence, and as much of task, codelet, arguments, step, worker and caller as is
+/// known.
 ///
 /// Errors are cheap to clone, because a failed task hands its error to every array it poisons.
 #[derive(Clone)]
@@ -40,6 +43,9 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     task: Option<String>,
+    codelet: Option<&'static str>,
+    arguments: Option<String>,
+    step: Option<u64>,
     worker: Option<usize>,
     location: Option<&'static Location<'static>>,
 }
@@ -48,7 +54,9 @@ impl Error {
     /// An error of `kind` with a sentence that says what was expected, what came and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Error(Arc::new(Inner { kind, message, task: None, worker: None, location: None }))
+        let (task, codelet, arguments) = (None, None, None);
+        let (step, worker, location) = (None, None, None);
+        Error(Arc::new(Inner { kind, message, task, codelet, arguments, step, worker, location }))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -59,6 +67,21 @@ impl Error {
     /// Names the task (codelet and tile) that failed.
     pub fn in_task(self, task: impl Into<String>) -> Self {
         self.with(|inner| inner.task = Some(task.into()))
+    }
+
+    /// Names the codelet.
+    pub fn of_codelet(self, codelet: &'static str) -> Self {
+        self.with(|inner| inner.codelet = Some(codelet))
+    }
+
+    /// Says what the arguments were: names, shapes, and the regions that the task works on.
+    pub fn with_arguments(self, arguments: impl Into<String>) -> Self {
+        self.with(|inner| inner.arguments = Some(arguments.into()))
+    }
+
+    /// Says in which step of the session it happened, counted from 0.
+    pub fn in_step(self, step: u64) -> Self {
+        self.with(|inner| inner.step = Some(step))
     }
 
     /// Names the worker that ran the task.
@@ -80,13 +103,52 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.0.message
     }
+
+    /// The task (codelet, implementation and tile) that failed.
+    pub fn task(&self) -> Option<&str> {
+        self.0.task.as_deref()
+    }
+
+    /// The codelet.
+    pub fn codelet(&self) -> Option<&'static str> {
+        self.0.codelet
+    }
+
+    /// Names, shapes and regions of the arguments.
+    pub fn arguments(&self) -> Option<&str> {
+        self.0.arguments.as_deref()
+    }
+
+    /// The step of the session, counted from 0.
+    pub fn step(&self) -> Option<u64> {
+        self.0.step
+    }
+
+    /// The worker that ran the task.
+    pub fn worker(&self) -> Option<usize> {
+        self.0.worker
+    }
+
+    /// The line of the program that recorded or submitted the task, or that made the call.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.0.location
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        if let Some(task) = &self.0.task {
-            write!(f, "; in task {task}")?;
+        match (&self.0.task, self.0.codelet) {
+            (Some(task), _) => write!(f, "; in task {task}")?,
+            (None, Some(codelet)) => write!(f, "; in task {codelet}")?,
+            (None, None) => {}
+        }
+        if let Some(arguments) = &self.0.arguments {
+            write!(f, " on {arguments}")?;
+        }
+        if let Some(step) = self.0.step {
+            // People count from one.
+            write!(f, ", step {}", step + 1)?;
         }
         if let Some(worker) = self.0.worker {
             write!(f, ", worker {worker}")?;

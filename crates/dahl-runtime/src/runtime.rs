@@ -11,6 +11,8 @@ use crate::engine::{Pool, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{HOST, Machine};
 use crate::sync::{Arc, thread};
+use crate::trace::Trace;
+use std::time::Duration;
 
 /// Worker threads and the tasks and arrays that they work on.
 ///
@@ -36,17 +38,34 @@ pub(crate) struct Inner {
     pool: Option<Pool>,
 }
 
+/// What a runtime keeps an eye on. By default nothing: submitted tasks are small, and looking at the clock twice is a
+/// tenth of what one costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How many executed tasks each worker remembers for [`Runtime::take_trace`].
+    pub trace_capacity: usize,
+    /// How long no task may finish while the program waits for one. Whoever waits then gets an error of the kind
+    /// [`ErrorKind::Stuck`] that names the kernels which are being executed. They cannot be stopped: arrays stay
+    /// allocated, and the end of the runtime still waits for them.
+    pub watchdog: Option<Duration>,
+}
+
 impl Runtime {
     /// Starts one worker per unit of the machine.
     ///
     /// Fails if no unit computes in the host's memory: submitted tasks run only there.
     pub fn new(machine: &Machine) -> Result<Self> {
+        Runtime::with_options(machine, Options::default())
+    }
+
+    /// The same, keeping an eye on what the options say.
+    pub fn with_options(machine: &Machine, options: Options) -> Result<Self> {
         if machine.units.iter().all(|unit| unit.memory != HOST) {
             let message = "no unit of the machine computes in the host's memory: add a CPU unit";
             return Err(Error::new(ErrorKind::Usage, message));
         }
         let pool = Pool::new(&machine.units);
-        let tasks = Arc::new(Tasks::new(&pool));
+        let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
         pool.attach(Arc::clone(&tasks) as Arc<dyn Source>);
         Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })
     }
@@ -83,6 +102,13 @@ impl Runtime {
     /// now on run.
     pub fn cancel(&self) {
         self.inner.tasks.cancel();
+    }
+
+    /// Waits as [`Runtime::wait`] does, and returns what the workers did since the last call, as far as they remember
+    /// ([`Options::trace_capacity`]). Tasks of other threads that are being executed just then may be missing.
+    pub fn take_trace(&self) -> Result<Trace> {
+        self.wait()?;
+        Ok(self.inner.tasks.take_trace())
     }
 
     /// Bytes of array memory that are not freed.

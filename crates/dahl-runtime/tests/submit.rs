@@ -154,7 +154,7 @@ fn a_failure_poisons_what_depends_on_it_and_nothing_else() -> Result<()> {
         for error in [y.read().map(|_| ()).unwrap_err(), z.read().map(|_| ()).unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Task);
             let text = error.to_string();
-            for part in [word, "fail (reference) x[2,4] y[2,4]", "worker ", "tests/submit.rs:"] {
+            for part in [word, "fail (reference) on x[2,4], y[2,4]", "worker ", "tests/submit.rs:"] {
                 assert!(text.contains(part), "`{part}` is missing in: {text}");
             }
         }
@@ -453,4 +453,38 @@ fn urgent_tasks_go_first_and_cancelled_ones_not_at_all() {
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
     assert!(error.to_string().contains("turn"), "{error}");
     assert_eq!(turns[2].read().unwrap()[[0]], 5.0);
+}
+
+#[test]
+fn submitted_tasks_are_traced_if_somebody_asks() -> Result<()> {
+    let options = dahl_runtime::runtime::Options { trace_capacity: 64, ..Default::default() };
+    let runtime = Runtime::with_options(&Machine::with_workers(2), options)?;
+    let arena = runtime.arena("work");
+    let (x, mut y) = (arena.filled([4, 4], 1.0f32)?, arena.filled([4, 4], 0.0f32)?);
+    let mut z = arena.filled([8], 0.0f32)?;
+    for _ in 0..10 {
+        submit(&BLEND, "reference", &[&x], &mut [&mut y], scalars(&[1.0]))?;
+        submit(&SHIFT, "reference", &[], &mut [&mut z], scalars(&[1.0]))?;
+    }
+    let trace = runtime.take_trace()?;
+    let events: Vec<_> = trace.workers.iter().flatten().collect();
+    assert_eq!((events.len(), trace.total_dropped()), (20, 0));
+    for (codelet, bytes) in [("blend", 128), ("shift", 32)] {
+        let tasks = events.iter().map(|event| &trace.scene.tasks[event.task as usize]);
+        let of = tasks.filter(|task| (task.codelet.as_str(), task.bytes) == (codelet, bytes));
+        assert_eq!(of.count(), 10, "{codelet}");
+    }
+    trace.write(dahl_runtime::trace::Format::Perfetto, std::io::sink()).expect("a sink takes everything");
+    assert!(runtime.take_trace()?.workers.iter().all(Vec::is_empty));
+
+    // Only the newest are kept.
+    for _ in 0..300 {
+        submit(&SHIFT, "reference", &[], &mut [&mut z], scalars(&[1.0]))?;
+    }
+    let trace = runtime.take_trace()?;
+    let kept: usize = trace.workers.iter().map(Vec::len).sum();
+    assert!(trace.workers.iter().all(|events| events.len() <= 64));
+    assert_eq!(kept as u64 + trace.total_dropped(), 300);
+    assert!(Runtime::new(&Machine::with_workers(1))?.take_trace()?.workers.iter().all(Vec::is_empty));
+    Ok(())
 }

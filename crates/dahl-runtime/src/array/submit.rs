@@ -143,7 +143,7 @@ pub fn submit(
     let location = Location::caller();
     let relation = codelet.relation();
     let (n_inputs, n_args) = (relation.n_inputs(), relation.args().len());
-    let with_context = |error: Error| error.in_task(codelet.name).at(location);
+    let with_context = |error: Error| error.of_codelet(codelet.name).at(location);
     if inputs.len() != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
         let (given, written) = (inputs.len(), outputs.len());
         let message = format!(

@@ -7,6 +7,7 @@
 
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex, lock};
+use std::time::{Duration, Instant};
 
 /// Something to sleep on and to be woken by.
 #[derive(Default)]
@@ -26,6 +27,30 @@ impl Bell {
             guard = self.condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         self.n_sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The same for at most `limit`, if there is one. Returns whether `ready` holds.
+    pub fn sleep_until_or(&self, limit: Option<Duration>, ready: impl Fn() -> bool) -> bool {
+        let Some(limit) = limit else {
+            self.sleep_until(ready);
+            return true;
+        };
+        let end = Instant::now() + limit;
+        let mut guard = lock(&self.mutex);
+        self.n_sleepers.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let mut is_ready = ready();
+        while !is_ready {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.condvar.wait_timeout(guard, left);
+            guard = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            is_ready = ready();
+        }
+        self.n_sleepers.fetch_sub(1, Ordering::SeqCst);
+        is_ready
     }
 
     /// Wakes whoever sleeps; costs a fence and a load when nobody does.

@@ -37,8 +37,15 @@ impl Coherence {
         Coherence { blocks, versions, states }
     }
 
-    /// Prepares everything that a task touches for a unit that computes in `memory`.
-    pub fn prepare(&self, task: usize, step: u64, memory: MemoryId, copy: impl Fn(&Block, MemoryId, u64)) {
+    /// Prepares everything that a task touches for a unit that computes in `memory`. `copy` is given the block's number,
+    /// the block, the memory it is valid in, and the step.
+    pub fn prepare(
+        &self,
+        task: usize,
+        step: u64,
+        memory: MemoryId,
+        copy: impl Fn(usize, &Block, MemoryId, u64),
+    ) {
         for used in &self.blocks.uses[task] {
             if used.reads {
                 self.fetch(used.block, step, memory, &copy);
@@ -50,7 +57,7 @@ impl Coherence {
     }
 
     /// Makes all of a buffer's version of `step` valid in the host's memory.
-    pub fn fetch_buffer(&self, buffer: usize, step: u64, copy: impl Fn(&Block, MemoryId, u64)) {
+    pub fn fetch_buffer(&self, buffer: usize, step: u64, copy: impl Fn(usize, &Block, MemoryId, u64)) {
         for block in self.blocks.of_buffer[buffer].clone() {
             self.fetch(block, step, HOST, &copy);
         }
@@ -68,7 +75,7 @@ impl Coherence {
         &self.states[first + (step % count as u64) as usize]
     }
 
-    fn fetch(&self, block: usize, step: u64, memory: MemoryId, copy: &impl Fn(&Block, MemoryId, u64)) {
+    fn fetch(&self, block: usize, step: u64, memory: MemoryId, copy: &impl Fn(usize, &Block, MemoryId, u64)) {
         let state = self.state(block, step);
         loop {
             let now = state.load(Ordering::Acquire);
@@ -78,7 +85,7 @@ impl Coherence {
                 return;
             } else if state.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                copy(&self.blocks.blocks[block], now.trailing_zeros() as MemoryId, step);
+                copy(block, &self.blocks.blocks[block], now.trailing_zeros() as MemoryId, step);
                 state.store(now | 1 << memory, Ordering::Release);
                 return;
             }

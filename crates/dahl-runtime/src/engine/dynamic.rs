@@ -16,10 +16,13 @@ use super::bell::Bell;
 use super::executor::Executor;
 use super::pool::Source;
 use super::program::Program;
+use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::schedule::Scheduler;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock};
+use crate::trace::recorder::Look;
+use std::time::Duration;
 
 const GENERATIONS: u64 = 3;
 
@@ -214,11 +217,45 @@ impl Executor for Dynamic {
         }
     }
 
-    fn wait(&self, steps: u64) {
-        if self.finished() < steps {
-            self.wanted.store(steps, Ordering::SeqCst);
-            self.host_bell.sleep_until(|| self.finished() >= steps);
-            self.wanted.store(u64::MAX, Ordering::SeqCst);
+    fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
+        if self.finished() >= steps {
+            return true;
         }
+        self.wanted.store(steps, Ordering::SeqCst);
+        let done = self.host_bell.sleep_until_or(limit, || self.finished() >= steps);
+        self.wanted.store(u64::MAX, Ordering::SeqCst);
+        done
+    }
+
+    fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {
+        let (complete, admitted) = (self.complete.load(Ordering::Acquire), lock(&self.gate).admitted);
+        let mut predecessors = vec![Vec::new(); self.n_tasks];
+        for (task, successors) in self.successors.iter().enumerate() {
+            for &(successor, distance) in successors {
+                predecessors[successor as usize].push((task, distance));
+            }
+        }
+        let waits = |task: usize, step: u64| {
+            (complete..admitted).contains(&step)
+                && self.pending[self.slot(step, task)].load(Ordering::Acquire) > 0
+        };
+        let runs = |task: usize, step: u64| {
+            let running = looks.iter().filter_map(|look| look.running);
+            running.into_iter().any(|(id, of, _)| (id as usize, of) == (task, step as u32))
+        };
+        let mut blocked: Vec<(bool, Blocked)> = Vec::new();
+        for step in complete..admitted {
+            for task in (0..self.n_tasks).filter(|&task| waits(task, step)) {
+                let before = |&(from, distance): &(usize, u64)| Some((from, step.checked_sub(distance)?));
+                let of_task: Vec<(usize, u64)> = predecessors[task].iter().filter_map(before).collect();
+                let is_first = !of_task.iter().any(|&(from, step)| waits(from, step));
+                let unfinished =
+                    of_task.into_iter().filter(|&(from, step)| waits(from, step) || runs(from, step));
+                let awaited = unfinished.map(|(from, step)| (from as u32, step, String::new())).collect();
+                blocked.push((!is_first, Blocked { worker: None, task: task as u32, step, awaited }));
+            }
+        }
+        blocked.sort_by_key(|(is_later, _)| *is_later);
+        blocked.into_iter().map(|(_, blocked)| blocked).collect()
     }
 }

@@ -21,11 +21,6 @@ impl<T> PerWorker<T> {
         PerWorker((0..n_workers).map(|worker| Padded(UnsafeCell::new(value(worker)))).collect())
     }
 
-    /// Number of workers.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Gives access to a worker's value.
     ///
     /// # Safety

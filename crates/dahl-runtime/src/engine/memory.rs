@@ -20,7 +20,8 @@ struct Entry {
     name: String,
     dtype: Dtype,
     shape: Shape,
-    bytes: Bytes,
+    /// Not there after the store was abandoned.
+    bytes: Option<Bytes>,
 }
 
 /// Arrays that outlive graphs: parameters, optimiser state, data sets. Graphs refer to them by [`StateId`].
@@ -39,7 +40,7 @@ impl Store {
     pub fn add<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Result<StateId> {
         let shape = shape.into();
         let bytes = allocate(shape.len().saturating_mul(size_of::<T>()))?;
-        self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, bytes });
+        self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, bytes: Some(bytes) });
         Ok(StateId(self.entries.len() - 1))
     }
 
@@ -52,31 +53,52 @@ impl Store {
         graph.array(&entry.name, entry.dtype, entry.shape, Role::State(id))
     }
 
-    fn entry<T: Element>(&self, id: StateId) -> &Entry {
+    /// First element and number of elements of an array.
+    fn elements<T: Element>(&self, id: StateId) -> (*mut T, usize) {
         let entry = &self.entries[id.0];
         assert_eq!(entry.dtype, T::DTYPE, "{} has another element type", entry.name);
-        entry
+        match &entry.bytes {
+            Some(bytes) => (bytes.pointer().cast(), entry.shape.len()),
+            None => panic!("{} was lost with a run that was given up", entry.name),
+        }
     }
 
     /// The elements of an array.
+    ///
+    /// # Panics
+    /// If it has another element type, or if the watchdog gave up a run that used this store (see
+    /// [`Session::set_watchdog`](super::Session::set_watchdog)).
     pub fn get<T: Element>(&self, id: StateId) -> &[T] {
-        let entry = self.entry::<T>(id);
+        let (pointer, len) = self.elements::<T>(id);
         // SAFETY: the entry owns `shape.len()` initialised elements of `T`, for which every bit pattern is valid,
         // and no run is under way: a run holds `&mut Store`.
-        unsafe { slice::from_raw_parts(entry.bytes.pointer().cast::<T>(), entry.shape.len()) }
+        unsafe { slice::from_raw_parts(pointer, len) }
     }
 
     /// The elements of an array, for writing.
+    ///
+    /// # Panics
+    /// As [`Store::get`].
     pub fn get_mut<T: Element>(&mut self, id: StateId) -> &mut [T] {
-        let entry = self.entry::<T>(id);
+        let (pointer, len) = self.elements::<T>(id);
         // SAFETY: as in `get`, and `&mut self` makes the access exclusive.
-        unsafe { slice::from_raw_parts_mut(entry.bytes.pointer().cast::<T>(), entry.shape.len()) }
+        unsafe { slice::from_raw_parts_mut(pointer, len) }
     }
 
     /// Address and size in bytes of an array, for engines. What is done through the address must respect that the
     /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run.
     pub fn raw(&mut self, id: StateId) -> Option<(*mut u8, usize)> {
         let entry = self.entries.get(id.0)?;
-        Some((entry.bytes.pointer(), entry.shape.len() * entry.dtype.bytes()))
+        Some((entry.bytes.as_ref()?.pointer(), entry.shape.len() * entry.dtype.bytes()))
+    }
+
+    /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.
+    pub(super) fn abandon(&mut self) -> Vec<Bytes> {
+        self.entries.iter_mut().filter_map(|entry| entry.bytes.take()).collect()
+    }
+
+    /// Whether arrays were given up.
+    pub(super) fn is_lost(&self) -> bool {
+        self.entries.iter().any(|entry| entry.bytes.is_none())
     }
 }

@@ -13,6 +13,7 @@ mod memory;
 mod local;
 mod coherence;
 mod runner;
+pub(crate) mod watchdog;
 mod program;
 mod executor;
 mod replay;

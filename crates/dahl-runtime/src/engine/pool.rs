@@ -42,6 +42,8 @@ pub struct Pool {
     shared: Arc<Shared>,
     units: Vec<Unit>,
     threads: Vec<thread::JoinHandle<()>>,
+    /// Whether a worker may never come back.
+    is_abandoned: AtomicBool,
 }
 
 impl Pool {
@@ -70,7 +72,7 @@ impl Pool {
                 })
             })
             .collect();
-        Pool { shared, units: units.to_vec(), threads }
+        Pool { shared, units: units.to_vec(), threads, is_abandoned: AtomicBool::new(false) }
     }
 
     /// Number of workers.
@@ -86,6 +88,12 @@ impl Pool {
     /// The memory that worker `worker` computes in.
     pub fn memory_of(&self, worker: usize) -> MemoryId {
         self.units[worker].memory
+    }
+
+    /// From now on, whoever drops the pool does not wait for its threads: one may be in a kernel that never ends.
+    /// Threads hold what they work on, so it stays until they are done with it.
+    pub(super) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
     }
 
     /// Lets the workers serve `source` from now on.
@@ -120,6 +128,9 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
         self.ring();
+        if self.is_abandoned.load(Ordering::Acquire) {
+            return;
+        }
         for thread in self.threads.drain(..) {
             // A worker catches the panics of kernels; if it died nevertheless, there is nothing left to join.
             let _ = thread.join();

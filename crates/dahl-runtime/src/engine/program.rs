@@ -15,6 +15,8 @@ use crate::graph::{Block, BufferKind, Lowered, Place};
 use crate::machine::{HOST, MemoryId, Unit};
 use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::{Mutex, lock};
+use crate::trace::recorder::Taken;
 use std::{ptr, slice};
 
 /// Room for the addresses of one call.
@@ -45,6 +47,8 @@ pub(super) struct Program {
     memory_of: Vec<MemoryId>,
     coherence: Option<Coherence>,
     scratch: PerWorker<Addresses>,
+    /// What a run that was given up worked on: a kernel may still be using it.
+    kept: Mutex<Vec<Bytes>>,
 }
 
 impl Program {
@@ -85,6 +89,7 @@ impl Program {
             memory_of: units.iter().map(|unit| unit.memory).collect(),
             coherence: (n_memories > 1).then(|| Coherence::new(lowered)),
             scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
+            kept: Mutex::new(Vec::new()),
         })
     }
 
@@ -98,10 +103,25 @@ impl Program {
                 Some((pointer, bytes)) if bytes == self.sizes[i] => {
                     self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
                 }
+                _ if store.is_lost() => {
+                    let message =
+                        "the arrays of the store were lost with a run that was given up: make a new store";
+                    return Err(Error::new(ErrorKind::Usage, message));
+                }
                 _ => return Err(Error::new(ErrorKind::Usage, "the graph was recorded for another store")),
             }
         }
         Ok(())
+    }
+
+    /// Keeps the memory of a store for kernels that may still be using it.
+    pub fn keep(&self, memory: Vec<Bytes>) {
+        lock(&self.kept).extend(memory);
+    }
+
+    /// The events of each worker, and of the program, since the last call.
+    pub fn take_events(&self) -> Vec<Taken> {
+        self.runner.take_events(&self.memory_of)
     }
 
     /// The memory that a worker computes in.
@@ -128,7 +148,9 @@ impl Program {
         }
         let memory = self.memory_of[worker];
         if let Some(coherence) = &self.coherence {
-            coherence.prepare(task, step, memory, |block, from, step| self.copy(block, from, memory, step));
+            coherence.prepare(task, step, memory, |number, block, from, step| {
+                self.runner.transfer(worker, number, from, step, || self.copy(block, from, memory, step));
+            });
         }
         // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are valid for
         // their tiles: lowering made the buffers large enough and the memory plan gave them room. Accesses are
@@ -151,12 +173,20 @@ impl Program {
         unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
     }
 
+    /// Brings a buffer back into the host's memory, for the program.
+    fn fetch(&self, coherence: &Coherence, buffer: usize, step: u64) {
+        coherence.fetch_buffer(buffer, step, |number, block, from, step| {
+            let program = self.runner.program();
+            self.runner.transfer(program, number, from, step, || self.copy(block, from, HOST, step));
+        });
+    }
+
     /// Brings all state back into the host's memory, and makes it valid only there.
     pub fn flush_state(&self) {
         let Some(coherence) = &self.coherence else { return };
         for (buffer, kind) in self.kinds.iter().enumerate() {
             if matches!(kind, BufferKind::State(_)) {
-                coherence.fetch_buffer(buffer, 0, |block, from, step| self.copy(block, from, HOST, step));
+                self.fetch(coherence, buffer, 0);
                 coherence.own_buffer(buffer, 0);
             }
         }
@@ -184,7 +214,7 @@ impl Program {
     /// Step `step` has finished and step `step + depth` has not been released.
     pub unsafe fn output<T: Element>(&self, buffer: usize, step: u64) -> &[T] {
         if let Some(coherence) = &self.coherence {
-            coherence.fetch_buffer(buffer, step, |block, from, step| self.copy(block, from, HOST, step));
+            self.fetch(coherence, buffer, step);
         }
         let pointer = self.address(HOST, buffer, step).cast::<T>();
         // SAFETY: as in `port`, and nobody writes while the caller's promise holds.

@@ -22,10 +22,13 @@ use super::executor::Executor;
 use super::local::{Padded, PerWorker};
 use super::pool::Source;
 use super::program::Program;
+use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::plan::Placement;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::trace::recorder::Look;
+use std::time::Duration;
 
 /// A task in a worker's list.
 struct Entry {
@@ -217,6 +220,25 @@ impl Replay {
     }
 }
 
+impl Replay {
+    /// What a wait is for: a task, its step, and how far it is.
+    fn awaited(&self, wait: &Wait, step: u64) -> (TaskId, u64, String) {
+        match *wait {
+            Wait::Clock { worker, position, distance } => {
+                let (list, before) = (&self.lists[worker], step - distance);
+                let needs = before * list.len() as u64 + position + 1;
+                let at = self.clocks[worker].0.load(Ordering::Acquire);
+                let note = format!(" on worker {worker}, whose clock is at {at} and must reach {needs}");
+                (list[position as usize].task, before, note)
+            }
+            Wait::Float { float, distance } => {
+                let note = ", which any worker may take".to_string();
+                (self.floats[float].task, step - distance, note)
+            }
+        }
+    }
+}
+
 impl Source for Replay {
     fn poll(&self, worker: usize) -> bool {
         // SAFETY: the pool calls `poll` on the thread of `worker`, and `advance` does not come back here.
@@ -257,12 +279,54 @@ impl Executor for Replay {
         walked.chain(floated).min().unwrap_or_else(|| self.released.load(Ordering::Acquire))
     }
 
-    fn wait(&self, steps: u64) {
-        if self.finished() < steps {
-            self.wanted.store(steps, Ordering::SeqCst);
-            self.host_bell.sleep_until(|| self.finished() >= steps);
-            self.wanted.store(u64::MAX, Ordering::SeqCst);
+    fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
+        if self.finished() >= steps {
+            return true;
         }
+        self.wanted.store(steps, Ordering::SeqCst);
+        let done = self.host_bell.sleep_until_or(limit, || self.finished() >= steps);
+        self.wanted.store(u64::MAX, Ordering::SeqCst);
+        done
+    }
+
+    fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {
+        let released = self.released.load(Ordering::Acquire);
+        let of_worker = |(worker, look): (usize, &Look)| {
+            let list = &self.lists[worker];
+            if list.is_empty() || look.running.is_some() {
+                return None;
+            }
+            // A clock is shown only where others wait for it, so the last event may be further. A floating task says
+            // nothing: it may have been taken out of turn.
+            let clock = self.clocks[worker].0.load(Ordering::Acquire);
+            let after = |(task, step): (u32, u32)| {
+                let position = list.iter().position(|entry| entry.task == task && entry.float.is_none())?;
+                Some(u64::from(step) * list.len() as u64 + position as u64 + 1)
+            };
+            let done = look.last.and_then(after).map_or(clock, |done| done.max(clock));
+            let entry =
+                |number: u64| (number / list.len() as u64, &list[(number % list.len() as u64) as usize]);
+            let unmet = |&(step, entry): &(u64, &Entry)| -> Vec<(TaskId, u64, String)> {
+                let waits = match entry.float {
+                    Some(float) if self.floats[float].claimed.0.load(Ordering::Relaxed) > step => {
+                        return Vec::new();
+                    }
+                    Some(float) => &self.floats[float].waits,
+                    None => &entry.waits,
+                };
+                waits
+                    .iter()
+                    .filter(|wait| !self.is_met(wait, step))
+                    .map(|wait| self.awaited(wait, step))
+                    .collect()
+            };
+            // What could be executed has been, so the worker is at the first task that cannot.
+            let rest = (done..done + list.len() as u64).map(entry).filter(|(step, _)| *step < released);
+            let (step, entry) =
+                rest.clone().find(|at| !unmet(at).is_empty()).or_else(|| rest.clone().next())?;
+            Some(Blocked { worker: Some(worker), task: entry.task, step, awaited: unmet(&(step, entry)) })
+        };
+        looks.iter().enumerate().filter_map(of_worker).collect()
     }
 }
 

@@ -3,27 +3,39 @@
 
 #![expect(unsafe_code, reason = "hands addresses to kernels")]
 
-use super::local::PerWorker;
-use crate::codelet::{Call, CallSpec, Kernel};
+use super::local::Padded;
+use crate::codelet::{ArgSpec, Call, CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Lowered;
+use crate::machine::{HOST, MemoryId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
-use crate::trace::{Event, Recorder, ticks};
+use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 /// What is needed to call one task, close together.
 struct Exec {
     kernel: Kernel,
     spec: CallSpec,
+}
+
+/// What is needed to speak of one task.
+struct Origin {
     name: String,
+    codelet: &'static str,
+    /// The buffer of each argument.
+    buffers: Vec<usize>,
+    location: Option<&'static Location<'static>>,
 }
 
 /// Calls the kernels of a lowered graph.
 pub(super) struct Runner {
     execs: Vec<Exec>,
-    recorders: PerWorker<Recorder>,
+    origins: Vec<Origin>,
+    buffers: Vec<String>,
+    /// One for each worker, and one for what the program copies itself.
+    recorders: Vec<Padded<Recorder>>,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
@@ -31,14 +43,18 @@ pub(super) struct Runner {
 impl Runner {
     /// A runner that keeps the newest `trace_capacity` events of each worker.
     pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize) -> Self {
-        let exec = |task: &crate::graph::Task| Exec {
-            kernel: task.kernel,
-            spec: task.spec.clone(),
+        let exec = |task: &crate::graph::Task| Exec { kernel: task.kernel, spec: task.spec.clone() };
+        let origin = |task: &crate::graph::Task| Origin {
             name: format!("{task:?}"),
+            codelet: task.codelet,
+            buffers: task.places.iter().map(|place| place.buffer).collect(),
+            location: task.location,
         };
         Runner {
             execs: lowered.tasks.iter().map(exec).collect(),
-            recorders: PerWorker::new(n_workers, |_| Recorder::new(trace_capacity)),
+            origins: lowered.tasks.iter().map(origin).collect(),
+            buffers: lowered.buffers.iter().map(|buffer| buffer.name.clone()).collect(),
+            recorders: (0..=n_workers).map(|_| Padded(Recorder::new(trace_capacity))).collect(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         }
@@ -65,38 +81,82 @@ impl Runner {
     /// Calls the kernel of a task.
     ///
     /// # Safety
-    /// Must be called on the thread of `worker`. The addresses must be as [`Call::new`] asks for: valid for the
-    /// tiles of the task's arguments, and not used by anybody else where the task writes.
+    /// The addresses must be as [`Call::new`] asks for: valid for the tiles of the task's arguments, and not used by
+    /// anybody else where the task writes.
     #[inline(always)]
     pub unsafe fn call(&self, worker: usize, task: usize, step: u64, addresses: &[*mut u8]) {
         let exec = &self.execs[task];
         // SAFETY: the caller vouches for the addresses.
         let call = unsafe { Call::new(&exec.spec, addresses) };
-        let start = ticks();
+        let recorder = &self.recorders[worker].0;
+        let slot = recorder.begin(task as u32, step);
         let outcome = call_kernel(exec.kernel, &call);
-        let event = Event { task: task as u32, step: step as u32, start, end: ticks() };
-        // SAFETY: we are on the thread of `worker`, and the recorder does not come back here.
-        unsafe { self.recorders.with(worker, |recorder| recorder.push(event)) };
+        recorder.end(slot);
         if let Err(error) = outcome {
-            self.fail(exec, worker, step, error);
+            self.fail(self.in_context(error, worker, task, step));
         }
     }
 
+    /// Copies a block for a worker, or for the program, whose number follows the last worker's, and records it.
+    pub fn transfer(&self, who: usize, block: usize, from: MemoryId, step: u64, copy: impl FnOnce()) {
+        match block < MAX_BLOCKS {
+            true => self.recorders[who].0.transfer(block, from, step, copy),
+            false => copy(),
+        }
+    }
+
+    /// The number under which the program's own copies are recorded.
+    pub fn program(&self) -> usize {
+        self.recorders.len() - 1
+    }
+
+    /// An error in a task, with everything that is known about it.
     #[cold]
-    fn fail(&self, exec: &Exec, worker: usize, step: u64, error: Error) {
-        let error = error.in_task(format!("{} of step {}", exec.name, step + 1)).on_worker(worker);
+    pub fn in_context(&self, error: Error, worker: usize, task: usize, step: u64) -> Error {
+        let origin = &self.origins[task];
+        let names = origin.buffers.iter().map(|&buffer| self.buffers[buffer].as_str());
+        let arguments = describe_arguments(names, &self.execs[task].spec.args);
+        let error = error.in_task(&*origin.name).of_codelet(origin.codelet).with_arguments(arguments);
+        let error = error.in_step(step).on_worker(worker);
+        origin.location.map_or(error.clone(), |location| error.at(location))
+    }
+
+    /// A task's name.
+    pub fn name(&self, task: usize) -> &str {
+        &self.origins[task].name
+    }
+
+    /// Ends the run: what is left of it is passed over.
+    #[cold]
+    pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert(error);
         self.failed.store(true, Ordering::Release);
     }
 
-    /// The events of all workers since the last call.
-    ///
-    /// # Safety
-    /// No run may be under way.
-    pub unsafe fn take_events(&self) -> Vec<Vec<Event>> {
-        // SAFETY: no run is under way, so no worker touches its recorder.
-        (0..self.recorders.len()).map(|w| unsafe { self.recorders.with(w, Recorder::take) }).collect()
+    /// Keeps note of what every worker is doing, also where nothing is traced, for [`Runner::looks`].
+    pub fn watch(&self) {
+        self.recorders.iter().for_each(|recorder| recorder.0.watch());
     }
+
+    /// What every worker is doing.
+    pub fn looks(&self) -> Vec<Look> {
+        self.recorders[..self.program()].iter().map(|recorder| recorder.0.look()).collect()
+    }
+
+    /// The events since the last call, of each worker, and of the program.
+    pub fn take_events(&self, memory_of: &[MemoryId]) -> Vec<Taken> {
+        let memory = |who: usize| memory_of.get(who).copied().unwrap_or(HOST);
+        self.recorders.iter().enumerate().map(|(who, recorder)| recorder.0.take(memory(who))).collect()
+    }
+}
+
+/// Arguments for an error: the name of each, the region that the task works on, and the shape of the whole.
+pub(super) fn describe_arguments<'a>(names: impl Iterator<Item = &'a str>, specs: &[ArgSpec]) -> String {
+    let describe = |(name, spec): (&str, &ArgSpec)| match spec.region.is_empty() {
+        true => format!("{name} (nothing of {})", spec.extent),
+        false => format!("{name}{} of {}", spec.region, spec.extent),
+    };
+    names.zip(specs).map(describe).collect::<Vec<_>>().join(", ")
 }
 
 /// Calls a kernel; its panic becomes an error.

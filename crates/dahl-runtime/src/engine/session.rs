@@ -8,6 +8,7 @@ use super::memory::Store;
 use super::pool::{Pool, Source};
 use super::program::Program;
 use super::replay::Replay;
+use super::watchdog::{Watch, stuck};
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role, Var};
@@ -15,7 +16,9 @@ use crate::plan::{Order, Plan};
 use crate::schedule::{self, Policy, Scheduler};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::trace::{Clock, Trace};
+use crate::trace::{Clock, Release, Scene, Trace, ticks};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A lowered graph that is ready to run. Memory is allocated when it is made and given back when it is dropped;
 /// running allocates nothing.
@@ -29,7 +32,14 @@ pub struct Session {
     steps: u64,
     stop: Arc<AtomicBool>,
     clock: Clock,
+    scene: Arc<Scene>,
+    /// The newest releases; as many as there is room for.
+    releases: VecDeque<Release>,
+    watchdog: Option<Duration>,
 }
+
+/// Releases that a trace reaches back, at most.
+const MAX_RELEASES: usize = 4096;
 
 impl Session {
     /// Prepares a graph for the pool's workers, keeping the newest `trace_capacity` events of each.
@@ -57,7 +67,37 @@ impl Session {
         pool.attach(Arc::clone(&source));
         let stop = Arc::new(AtomicBool::new(false));
         let (pool, rings, depth) = (Arc::clone(pool), lowered.rings.clone(), lowered.depth as u64);
-        Ok(Session { pool, program, executor, source, rings, depth, steps: 0, stop, clock: Clock::start() })
+        let scene = Arc::new(Scene::new(lowered, plan, pool.units()));
+        Ok(Session {
+            pool,
+            program,
+            executor,
+            source,
+            rings,
+            depth,
+            steps: 0,
+            stop,
+            clock: Clock::start(),
+            scene,
+            releases: VecDeque::with_capacity(trace_capacity.min(MAX_RELEASES)),
+            watchdog: None,
+        })
+    }
+
+    /// Ends a run with an error if no task finishes for this long while [`Session::run`] waits for one. The error has the
+    /// kind [`ErrorKind::Stuck`] and names the kernels that are being executed, and the tasks that wait and for what.
+    ///
+    /// A kernel that is being executed cannot be stopped. It keeps the memory it works on, which is lost to the
+    /// program: the session stays failed, the arrays of the [`Store`] cannot be used any more, and its worker is busy
+    /// until the kernel ends. A program that drops the pool does not wait for it.
+    ///
+    /// The limit must be longer than the longest kernel, and than other users of the same pool may take. Where nothing is
+    /// traced, watching costs as much as a trace.
+    pub fn set_watchdog(&mut self, limit: Option<Duration>) {
+        self.watchdog = limit;
+        if limit.is_some() {
+            self.program.runner.watch();
+        }
     }
 
     /// Runs `n_steps` steps. Before each, `feed` fills its ports; after each, in order, `collect` reads its outputs.
@@ -79,7 +119,7 @@ impl Session {
         let (mut fed, mut collected) = (first, first);
         let mut end = first + n_steps;
         // Whatever happens, the store is not given back before the workers are done with it.
-        let mut running = Running { session: self, released: first };
+        let mut running = Running { session: self, store, released: first, is_lost: false };
         while collected < end {
             let session = &*running.session;
             if session.stop.swap(false, Ordering::Relaxed) {
@@ -94,7 +134,10 @@ impl Session {
             // Refilling when half of the ring is free keeps the workers busy and wakes this thread rarely.
             let session = &*running.session;
             let enough = if fed == end { end } else { collected + (session.depth / 2).max(1) };
-            session.executor.wait(enough);
+            if let Err(error) = session.wait(enough) {
+                running.give_up();
+                return Err(error);
+            }
             if let Some(error) = session.program.runner.failure() {
                 return Err(error);
             }
@@ -114,9 +157,42 @@ impl Session {
 
     /// The events since the last call.
     pub fn take_trace(&mut self) -> Trace {
-        // SAFETY: `&mut self` means that no run is under way, and `run` waits for all workers before it returns.
-        let workers = unsafe { self.program.runner.take_events() };
-        Trace { workers, ticks_per_second: self.clock.ticks_per_second() }
+        let mut trace = Trace {
+            scene: Arc::clone(&self.scene),
+            releases: self.releases.drain(..).collect(),
+            ticks_per_second: self.clock.ticks_per_second(),
+            ..Trace::default()
+        };
+        for taken in self.program.take_events() {
+            trace.workers.push(taken.events);
+            trace.transfers.push(taken.transfers);
+            trace.n_dropped.push(taken.n_dropped);
+        }
+        // The program executes no tasks.
+        trace.workers.pop();
+        trace
+    }
+
+    /// Waits until `steps` steps are finished, or until the watchdog has seen enough.
+    fn wait(&self, steps: u64) -> Result<()> {
+        let Some(limit) = self.watchdog else {
+            self.executor.wait(steps, None);
+            return Ok(());
+        };
+        let runner = &self.program.runner;
+        // Tasks that are passed over after a failure are seen in the steps that finish.
+        let progress =
+            || runner.looks().iter().map(|look| look.count).sum::<u64>() + self.executor.finished();
+        let mut watch = Watch::new(limit, progress());
+        while !self.executor.wait(steps, Some(watch.pause())) {
+            if watch.is_over(progress()) {
+                let looks = runner.looks();
+                let error = stuck(runner, limit, &looks, &self.executor.blocked(&looks), &self.clock);
+                runner.fail(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn ring<T: Element>(&self, var: &Var, role: Role) -> usize {
@@ -170,20 +246,41 @@ fn scheduler(policy: Policy, lowered: &Lowered, n_workers: usize) -> Box<dyn Sch
 /// A run under way. Dropping it, also while unwinding, waits until every released step is finished.
 struct Running<'a> {
     session: &'a mut Session,
+    store: &'a mut Store,
     released: u64,
+    /// Whether nobody waits for the workers any more.
+    is_lost: bool,
 }
 
 impl Running<'_> {
     fn release(&mut self, step: u64) {
         self.released = step;
+        let releases = &mut self.session.releases;
+        if releases.capacity() > 0 {
+            if releases.len() == MAX_RELEASES.min(releases.capacity()) {
+                releases.pop_front();
+            }
+            releases.push_back(Release { steps: step, ticks: ticks() });
+        }
         self.session.executor.release(step);
+    }
+
+    /// Leaves the memory of the store to the workers, which may never be done with it.
+    fn give_up(&mut self) {
+        self.session.program.keep(self.store.abandon());
+        self.session.pool.abandon();
+        self.is_lost = true;
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.session.executor.wait(self.released);
-        self.session.program.flush_state();
+        if !self.is_lost && self.session.wait(self.released).is_err() {
+            self.give_up();
+        }
+        if !self.is_lost {
+            self.session.program.flush_state();
+        }
         self.session.steps = self.released;
     }
 }

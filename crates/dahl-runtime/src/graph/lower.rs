@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Cut, TaskCut};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::panic::Location;
 
 /// Elements that one reducing task handles: enough to outweigh its overhead, few enough to share the work out.
 const REDUCE_ELEMENTS: usize = 4096;
@@ -39,14 +40,17 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
     Ok(lowered)
 }
 
+/// A line of the program.
+type Line = Option<&'static Location<'static>>;
+
 /// Partial results of one buffer, not yet reduced.
 struct Partials {
     buffer: usize,
     dtype: Dtype,
     /// Bytes from one group's part to the next.
     stride: usize,
-    /// Byte range -> number of groups and how they are combined.
-    pending: BTreeMap<(usize, usize), (usize, Accumulate)>,
+    /// Byte range -> number of groups, how they are combined, and the line that recorded the task.
+    pending: BTreeMap<(usize, usize), (usize, Accumulate, Line)>,
 }
 
 struct Lowering<'a> {
@@ -60,6 +64,8 @@ struct Lowering<'a> {
     tile: (usize, usize),
     /// How urgent that task is; what is inserted for it is as urgent.
     priority: i32,
+    /// The line that recorded that task.
+    line: Line,
     out: Lowered,
 }
 
@@ -75,7 +81,7 @@ impl<'a> Lowering<'a> {
         let out = Lowered { depth: graph.depth(), ..Lowered::default() };
         let (tiles, partials, assembled) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut lowering =
-            Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), priority: 0, out };
+            Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), priority: 0, line: None, out };
         for array in 0..graph.arrays().len() {
             lowering.cut_array(array)?;
         }
@@ -154,6 +160,7 @@ impl<'a> Lowering<'a> {
 
     fn task(&mut self, index: usize) -> Result<()> {
         let recorded = &self.graph.tasks()[index];
+        self.line = Some(recorded.location);
         let cut = &self.cut.tasks[index];
         let relation = recorded.codelet.relation();
         let n_inputs = relation.n_inputs();
@@ -179,7 +186,10 @@ impl<'a> Lowering<'a> {
                     Needs::Nothing => None,
                     Needs::Layouts(layouts) => Some(layouts[arg]),
                 };
-                let fail = |error: Error| error.in_task(format!("{} ({arg})", recorded.codelet.name));
+                let fail = |error: Error| {
+                    let argument = &relation.args()[arg].name;
+                    error.of_codelet(recorded.codelet.name).with_arguments(argument).at(recorded.location)
+                };
                 let ready = if arg < n_inputs {
                     self.input(var, regions[arg], need)
                 } else {
@@ -229,6 +239,7 @@ impl<'a> Lowering<'a> {
                 accesses,
                 flops: recorded.codelet.flops_per_point * recorded.bound.points_in(tile) as f64,
                 priority: recorded.priority,
+                location: self.line,
             });
         }
         for var in &recorded.args[n_inputs..] {
@@ -324,6 +335,7 @@ impl<'a> Lowering<'a> {
                     accesses: Vec::new(),
                     flops: 0.0,
                     priority: self.priority,
+                    location: self.line,
                 };
                 for (arg, piece) in pieces.into_iter().enumerate() {
                     task.spec.args.push(piece.spec);
@@ -383,7 +395,8 @@ impl<'a> Lowering<'a> {
         });
         let size = &mut buffers[partials.buffer].bytes;
         *size = (*size).max(groups * partials.stride);
-        partials.pending.insert((ready.access.range.start, ready.access.range.end), (groups, how));
+        let range = (ready.access.range.start, ready.access.range.end);
+        partials.pending.insert(range, (groups, how, self.line));
         let shift = group * partials.stride;
         ready.place = Place { buffer: partials.buffer, offset: ready.place.offset + shift };
         ready.access.buffer = partials.buffer;
@@ -398,17 +411,17 @@ impl<'a> Lowering<'a> {
             .into_iter()
             .partition(|&((start, end), _)| start < bytes.end && bytes.start < end);
         partials.pending = later;
-        let now: BTreeMap<(usize, usize), (usize, Accumulate)> = now;
-        let mut ranges: Vec<(Range<usize>, usize, Accumulate)> = Vec::new();
-        for ((start, end), (groups, how)) in now {
+        let now: BTreeMap<(usize, usize), (usize, Accumulate, Line)> = now;
+        let mut ranges: Vec<(Range<usize>, usize, Accumulate, Line)> = Vec::new();
+        for ((start, end), (groups, how, line)) in now {
             match ranges.last_mut() {
-                Some((range, g, h)) if range.end == start && *g == groups && *h == how => range.end = end,
-                _ => ranges.push((start..end, groups, how)),
+                Some((range, g, h, _)) if range.end == start && *g == groups && *h == how => range.end = end,
+                _ => ranges.push((start..end, groups, how, line)),
             }
         }
         let (source, dtype, stride) = (partials.buffer, partials.dtype, partials.stride);
         let total = self.out.buffers[target].bytes / size;
-        for (range, groups, how) in ranges {
+        for (range, groups, how, location) in ranges {
             let elements = range.start / size..range.end / size;
             let tiles = TileSize::AtMost(REDUCE_ELEMENTS).cut(elements.len());
             for (tile, part) in tiles.iter().enumerate() {
@@ -450,6 +463,7 @@ impl<'a> Lowering<'a> {
                     accesses,
                     flops: (part.len() * (groups - 1)) as f64,
                     priority: self.priority,
+                    location,
                 });
             }
         }

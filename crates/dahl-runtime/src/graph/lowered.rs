@@ -8,6 +8,7 @@ use crate::codelet::{CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
 
 /// Index of a task in a [`Lowered`] graph.
 pub type TaskId = u32;
@@ -81,6 +82,8 @@ pub struct Task {
     pub flops: f64,
     /// How urgent it was recorded to be.
     pub priority: i32,
+    /// The line of the program that recorded the task, or that for which lowering inserted it.
+    pub location: Option<&'static Location<'static>>,
 }
 
 impl Task {

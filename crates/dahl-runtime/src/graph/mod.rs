@@ -121,6 +121,8 @@ pub struct Recorded {
     pub bound: Bound,
     /// How urgent it is; higher goes first.
     pub priority: i32,
+    /// The line of the program that recorded it.
+    pub location: &'static Location<'static>,
 }
 
 /// A step, written down once.
@@ -130,12 +132,14 @@ pub struct Graph {
     arrays: Vec<ArrayInfo>,
     tasks: Vec<Recorded>,
     priority: i32,
+    /// Where tasks are said to be recorded, if not where [`Graph::task`] is called.
+    location: Option<&'static Location<'static>>,
 }
 
 impl Graph {
     /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps ahead.
     pub fn new(depth: usize) -> Self {
-        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), priority: 0 }
+        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), priority: 0, location: None }
     }
 
     /// Versions of each port and output.
@@ -187,6 +191,12 @@ impl Graph {
         self.priority = priority;
     }
 
+    /// From now on, errors and traces name this line of the program for recorded tasks, and not the line that calls
+    /// [`Graph::task`]; for libraries, which record tasks on behalf of a line of their caller.
+    pub fn record_at(&mut self, location: Option<&'static Location<'static>>) {
+        self.location = location;
+    }
+
     /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
     /// arguments that are read and written), in the order of the codelet's line.
     #[track_caller]
@@ -200,9 +210,15 @@ impl Graph {
         scalars: &[f64],
     ) -> Result<()> {
         let args = [inputs, outputs].concat();
-        let location = Location::caller();
-        let fail = |error: Error| error.in_task(codelet.name).at(location);
+        let caller = Location::caller();
+        let location = self.location.unwrap_or(caller);
         let relation = codelet.relation();
+        let fail = |error: Error| {
+            let named = relation.args().iter().zip([inputs, outputs].concat());
+            let arguments: Vec<String> =
+                named.map(|(arg, var)| format!("{}{}", arg.name, var.shape)).collect();
+            error.of_codelet(codelet.name).with_arguments(arguments.join(", ")).at(location)
+        };
         let expected = (relation.n_inputs(), relation.args().len() - relation.n_inputs());
         if expected != (inputs.len(), outputs.len()) {
             let (n_in, n_out) = expected;
@@ -249,7 +265,7 @@ impl Graph {
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
         let priority = self.priority;
-        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound, priority });
+        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound, priority, location });
         Ok(())
     }
 }

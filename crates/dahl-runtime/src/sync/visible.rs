@@ -8,6 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::LockResult;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::yield_now;
+use std::time::{Duration, Instant};
 
 /// A mutual exclusion.
 #[derive(Default)]
@@ -74,6 +75,22 @@ impl Condvar {
             yield_now();
         }
         mutex.lock()
+    }
+
+    /// The same, for at most `limit`. Returns whether somebody notified.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        limit: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, bool)> {
+        let (seen, end) = (self.generation.load(Ordering::Acquire), Instant::now() + limit);
+        let mutex = guard.0;
+        drop(guard);
+        while self.generation.load(Ordering::Acquire) == seen && Instant::now() < end {
+            yield_now();
+        }
+        let notified = self.generation.load(Ordering::Acquire) != seen;
+        mutex.lock().map(|guard| (guard, notified)).map_err(|_| unreachable!("this lock is never poisoned"))
     }
 
     /// Wakes all who wait.

@@ -7,6 +7,7 @@ use crate::layer::{
 use crate::random::Stream;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// A network of layers, each fed by the one before.
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Sequential {
     input: Shape,
     layers: Vec<Arc<dyn Layer>>,
+    /// The lines of the program that appended the layers; errors in their tasks name them.
+    lines: Vec<&'static Location<'static>>,
     weights: Option<Vec<f64>>,
 }
 
@@ -43,41 +46,49 @@ pub(crate) struct Recording {
 impl Sequential {
     /// A network without layers, for inputs of `[channels, height, width]`.
     pub fn new(input: [usize; 3]) -> Self {
-        Sequential { input: Shape::new(&input), layers: Vec::new(), weights: None }
+        Sequential { input: Shape::new(&input), layers: Vec::new(), lines: Vec::new(), weights: None }
     }
 
     /// The small convolutional network that dahl was started with: convolution with eight 3×3 kernels, ReLU,
     /// 2×2 maximum, dense.
+    #[track_caller]
     pub fn seed(input: [usize; 3], classes: usize) -> Self {
         Sequential::new(input).conv2d(8, 3).relu().max_pool(2).flatten().dense(classes)
     }
 
+    #[track_caller]
     fn with(mut self, layer: impl Layer + 'static) -> Self {
         self.layers.push(Arc::new(layer));
+        self.lines.push(Location::caller());
         self
     }
 
     /// Appends a convolution without padding.
+    #[track_caller]
     pub fn conv2d(self, filters: usize, kernel: usize) -> Self {
         self.with(Conv2d { filters, kernel, stride: 1, padding: 0 })
     }
 
     /// Appends a rectifier.
+    #[track_caller]
     pub fn relu(self) -> Self {
         self.with(Relu)
     }
 
     /// Appends a maximum over squares.
+    #[track_caller]
     pub fn max_pool(self, window: usize) -> Self {
         self.with(MaxPool { window })
     }
 
     /// Appends a change from images to vectors.
+    #[track_caller]
     pub fn flatten(self) -> Self {
         self.with(Flatten)
     }
 
     /// Appends a fully connected layer.
+    #[track_caller]
     pub fn dense(self, outputs: usize) -> Self {
         self.with(Dense { outputs })
     }
@@ -192,10 +203,12 @@ impl Sequential {
         let views = self.views(weights)?;
         let mut recording = Recording { passes: Vec::new(), output: x };
         for layer in self.recorded_order() {
+            tape.graph().record_at(Some(self.lines[layer]));
             let pass = self.layers[layer].forward(tape, &of_layer(&views, layer), recording.output)?;
             recording.output = pass.y;
             recording.passes.push((layer, pass));
         }
+        tape.graph().record_at(None);
         Ok(recording)
     }
 
@@ -214,6 +227,7 @@ impl Sequential {
         let first = recording.passes.iter().position(has_parameters).unwrap_or(recording.passes.len());
         let mut dy = doutput;
         for (position, (layer, pass)) in recording.passes.iter().enumerate().skip(first).rev() {
+            tape.graph().record_at(Some(self.lines[*layer]));
             let (parameters, gradients) = (of_layer(&weights, *layer), of_layer(&gradients, *layer));
             let (parameters, gradients, wants_dx) = (&parameters[..], &gradients[..], position > first);
             let pass = Backward { forward: pass, parameters, gradients, dy, wants_dx };
@@ -222,6 +236,7 @@ impl Sequential {
                 None => break,
             }
         }
+        tape.graph().record_at(None);
         Ok(())
     }
 

@@ -95,6 +95,25 @@ mod tests {
     use dahl_runtime::plan::{Cut, CutOptions};
 
     #[test]
+    fn tasks_of_a_layer_name_the_line_that_appended_it() {
+        let line = line!() + 1;
+        let model = Sequential::new([1, 6, 6]).conv2d(2, 3).relu().flatten().dense(3);
+        let mut store = Store::new();
+        let state = State {
+            weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
+            images: store.add::<u8>("images", [4, 1, 6, 6]).unwrap(),
+            labels: store.add::<u8>("labels", [4]).unwrap(),
+        };
+        let step = Step::record(&model, &store, state, Dtype::F32, 4, StepKind::Train).unwrap();
+        for recorded in step.graph.tasks() {
+            let (name, at) = (recorded.codelet.name, recorded.location);
+            let is_step = name.starts_with("load") || ["softmax_ce", "sgd"].contains(&name);
+            assert_eq!(at.file(), file!(), "{name}");
+            assert_eq!(at.line() == line, !is_step, "{name} {at}");
+        }
+    }
+
+    #[test]
     fn a_default_step_keeps_chunks_of_samples_whole_from_load_to_gradient() {
         let model = Sequential::seed([1, 28, 28], 10);
         let mut store = Store::new();

@@ -11,9 +11,9 @@ use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
-use dahl_runtime::trace::Usage;
+use dahl_runtime::trace::{Trace, Usage};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,7 @@ pub struct Trainer {
     cut: CutOptions,
     trace_capacity: usize,
     plans: Option<Arc<PlanFile>>,
+    watchdog: Option<Duration>,
 }
 
 /// What an epoch came to.
@@ -102,6 +103,9 @@ pub struct Report {
     pub plans: PlanFile,
     /// The epochs.
     pub epochs: Vec<Epoch>,
+    /// The newest full training steps of the last epoch, as many as the workers remember
+    /// ([`Trainer::trace_capacity`]).
+    pub trace: Trace,
 }
 
 /// What a step of [`Trainer::replay_batches`] came to.
@@ -127,6 +131,7 @@ impl Trainer {
             cut: CutOptions::default(),
             trace_capacity: 1 << 16,
             plans: None,
+            watchdog: None,
         }
     }
 
@@ -197,6 +202,13 @@ impl Trainer {
             Dtype::F64 => Run::<f64>::new(self, &model, data)?.into_plans(&model),
             other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
         }
+    }
+
+    /// Ends training with an error that says who is stuck where if no task finishes for this long; see
+    /// [`Session::set_watchdog`].
+    pub fn watchdog(mut self, limit: Option<Duration>) -> Self {
+        self.watchdog = limit;
+        self
     }
 
     /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
@@ -284,7 +296,8 @@ impl Trainer {
         let mut training = run.prepare_all(model, Part::Train)?;
         let mut evaluation = run.prepare_all(model, Part::Test)?;
         let plan = training[0].plan;
-        let mut report = Report { plan, plans: std::mem::take(&mut run.plans), epochs: Vec::new() };
+        let plans = std::mem::take(&mut run.plans);
+        let mut report = Report { plan, plans, epochs: Vec::new(), trace: Trace::default() };
         let evaluation_order: Vec<u32> = (0..test as u32).collect();
         for epoch in 1..=self.epochs {
             let order = Stream::new(self.seed, u64::MAX - epoch as u64).permutation(train);
@@ -292,6 +305,7 @@ impl Trainer {
             let sums = run_all::<T>(&mut training, &mut run.store, &order, self.learning_rate)?;
             let seconds = start.elapsed().as_secs_f64();
             let tests = run_all::<T>(&mut evaluation, &mut run.store, &evaluation_order, 0.0)?;
+            let trace = training[0].session.take_trace();
             let epoch = Epoch {
                 epoch,
                 loss: sums.loss / sums.images as f64,
@@ -300,8 +314,12 @@ impl Trainer {
                 test_accuracy: tests.correct / tests.images.max(1) as f64,
                 seconds,
                 images_per_s: sums.images as f64 / seconds,
-                usage: training[0].session.take_trace().usage(),
+                usage: trace.usage(),
             };
+            // One trace at a time: they are large.
+            if epoch.epoch == self.epochs {
+                report.trace = trace;
+            }
             on_epoch(&epoch);
             report.epochs.push(epoch);
             if !epoch.loss.is_finite() {
@@ -474,7 +492,8 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
-        let session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        let mut session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        session.set_watchdog(self.trainer.watchdog);
         let memory = plan.memory();
         let plan = PlanSummary {
             n_tasks: lowered.tasks().len(),

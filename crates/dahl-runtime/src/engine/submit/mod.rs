@@ -16,6 +16,7 @@
 mod failures;
 mod slots;
 mod templates;
+mod watched;
 
 pub(crate) use slots::{Address, MAX_ARGS};
 pub(crate) use templates::{Argument, Request};
@@ -25,18 +26,22 @@ use super::local::Padded;
 use super::pool::{Pool, Source, current_worker};
 use super::queue::Queue;
 use super::runner::call_kernel;
+use super::watchdog::Watch;
 use crate::array::Region;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
-use crate::machine::HOST;
+use crate::machine::{HOST, Unit};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop};
+use crate::trace::Clock;
+use crate::trace::recorder::Recorder;
 use failures::Failures;
 use slots::{Body, Slots, Ticket};
 use std::collections::VecDeque;
 use std::panic::Location;
-use templates::{Finder, Found, Template, TemplateId, Templates};
+use std::time::Duration;
+use templates::{Finder, Found, N_TEMPLATES, Template, TemplateId, Templates};
 
 /// Ready tasks that fit into the lock-free queue; more wait in a list.
 const N_READY: usize = if cfg!(feature = "shuttle") { 4 } else { 4096 };
@@ -65,6 +70,9 @@ pub(crate) struct Tasks {
     overflow: Padded<Mutex<VecDeque<u32>>>,
     freed: Padded<Mutex<Vec<u32>>>,
     n_finished: Padded<AtomicUsize>,
+    units: Vec<Unit>,
+    clock: Clock,
+    watchdog: Option<Duration>,
 }
 
 /// What waiting threads sleep on.
@@ -92,6 +100,7 @@ struct Submission {
 struct Worker {
     /// Whether it computes in the host's memory, where submitted tasks are.
     serves: bool,
+    recorder: Recorder,
     /// Never contended: only the worker takes it, also around kernels, whose panics are caught inside.
     scratch: Mutex<Scratch>,
 }
@@ -107,11 +116,15 @@ struct Scratch {
 }
 
 impl Tasks {
-    /// An executor whose tasks the workers of `pool` will run once it is attached there.
-    pub fn new(pool: &Pool) -> Self {
-        let worker = |unit: &crate::machine::Unit| Worker {
-            serves: unit.memory == HOST,
-            scratch: Mutex::new(Scratch::default()),
+    /// An executor whose tasks the workers of `pool` will run once it is attached there. Each worker keeps its newest
+    /// `trace_capacity` events; whoever waits gives up when no task finishes for as long as `watchdog` says.
+    pub fn new(pool: &Pool, trace_capacity: usize, watchdog: Option<Duration>) -> Self {
+        let worker = |unit: &Unit| {
+            let recorder = Recorder::new(trace_capacity);
+            if watchdog.is_some() {
+                recorder.watch();
+            }
+            Worker { serves: unit.memory == HOST, recorder, scratch: Mutex::new(Scratch::default()) }
         };
         Tasks {
             slots: Slots::new(),
@@ -128,6 +141,9 @@ impl Tasks {
             overflow: Padded::default(),
             freed: Padded::default(),
             n_finished: Padded::default(),
+            units: pool.units().to_vec(),
+            clock: Clock::start(),
+            watchdog,
         }
     }
 
@@ -257,7 +273,7 @@ impl Tasks {
         let mut tickets = Vec::new();
         let alive = |ticket| self.slots.is_alive(ticket);
         lock(&self.submission.0).tracker.pending(base, region, writes, &mut tickets, alive);
-        tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
+        tickets.into_iter().try_for_each(|ticket| self.wait_for(ticket))?;
         self.failures.cause(base, region).map_or(Ok(()), Err)
     }
 
@@ -269,8 +285,7 @@ impl Tasks {
             let submission = lock(&self.submission.0);
             submission.tracker.unfinished(base, &mut tickets, |ticket| self.slots.is_alive(ticket));
         }
-        tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
-        Ok(())
+        tickets.into_iter().try_for_each(|ticket| self.wait_for(ticket))
     }
 
     /// Passes over every task that has been submitted and has not started; what they would have written is poisoned.
@@ -287,12 +302,34 @@ impl Tasks {
         tickets.is_empty()
     }
 
-    /// Waits until no task is unfinished.
+    /// Waits until no task is unfinished, however long it takes: what tasks use may be gone afterwards.
     pub fn wait_all(&self) {
-        let Done { bell, n_waiting } = &self.done.0;
+        // Without a watchdog, waiting cannot fail.
+        let _ = self.until_all_done(None);
+    }
+
+    fn until_all_done(&self, watchdog: Option<Duration>) -> Result<()> {
+        let n_waiting = &self.done.0.n_waiting;
         n_waiting.fetch_add(1, Ordering::SeqCst);
-        bell.sleep_until(|| self.is_all_done());
+        let done = self.sleep_until(watchdog, || self.is_all_done());
         n_waiting.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+
+    /// Sleeps until `ready` holds, which the end of some task brings about.
+    fn sleep_until(&self, watchdog: Option<Duration>, ready: impl Fn() -> bool) -> Result<()> {
+        let bell = &self.done.0.bell;
+        let Some(limit) = watchdog else {
+            bell.sleep_until(ready);
+            return Ok(());
+        };
+        let mut watch = Watch::new(limit, self.progress());
+        while !bell.sleep_until_or(Some(watch.pause()), &ready) {
+            if watch.is_over(self.progress()) {
+                return Err(self.stuck(limit));
+            }
+        }
+        Ok(())
     }
 
     /// Both counters only rise, so equal counters were equal when the first was read. Whoever has run a task or
@@ -304,14 +341,13 @@ impl Tasks {
     /// Like [`Tasks::wait_all`], for the program.
     pub fn wait_submitted(&self) -> Result<()> {
         refuse_workers("tasks cannot be waited for inside of a task")?;
-        self.wait_all();
-        Ok(())
+        self.until_all_done(self.watchdog)
     }
 
-    fn wait_for(&self, ticket: Ticket) {
+    fn wait_for(&self, ticket: Ticket) -> Result<()> {
         for _ in (0u32..).take(SPINS) {
             if !self.slots.is_alive(ticket) {
-                return;
+                return Ok(());
             }
             spin_loop();
         }
@@ -319,11 +355,11 @@ impl Tasks {
         {
             let mut links = lock(&slot.links);
             if !self.slots.is_alive(ticket) {
-                return;
+                return Ok(());
             }
             links.watched = true;
         }
-        self.done.0.bell.sleep_until(|| !self.slots.is_alive(ticket));
+        self.sleep_until(self.watchdog, || !self.slots.is_alive(ticket))
     }
 
     /// Runs a ready task and everything that follows from its end. Returns a successor to run next.
@@ -334,7 +370,7 @@ impl Tasks {
             let body = unsafe { slot.body() };
             let template = self.template(&body.template);
             let cause = if body.number < self.cancelled.load(Ordering::Relaxed) {
-                Some(cancelled().in_task(template.describe()).at(body.location))
+                Some(template.in_context(cancelled()).at(body.location))
             } else if self.failures.any() {
                 self.failures.cause_of(&body.args, &template.reads)
             } else {
@@ -343,8 +379,8 @@ impl Tasks {
             let outcome = match cause {
                 Some(cause) => Err(cause),
                 None => self
-                    .execute(body, scratch)
-                    .map_err(|error| error.in_task(template.describe()).on_worker(worker).at(body.location)),
+                    .execute(body, worker, scratch)
+                    .map_err(|error| template.in_context(error).on_worker(worker).at(body.location)),
             };
             self.failures.record(&body.args[template.spec.n_inputs..], outcome);
         }
@@ -378,7 +414,7 @@ impl Tasks {
 }
 
 impl Tasks {
-    fn execute(&self, body: &Body, scratch: &mut Scratch) -> Result<()> {
+    fn execute(&self, body: &Body, worker: usize, scratch: &mut Scratch) -> Result<()> {
         let template = self.template(&body.template);
         let known = match body.template {
             Found::Known(id) => Some(id),
@@ -402,7 +438,11 @@ impl Tasks {
             Call::new(spec, pointers)
         };
         let kernel = template.implementation.kernel;
-        call_kernel(kernel, &call)
+        let recorder = &self.workers[worker].recorder;
+        let slot = recorder.begin(known.map_or(N_TEMPLATES as u32, TemplateId::number), 0);
+        let outcome = call_kernel(kernel, &call);
+        recorder.end(slot);
+        outcome
     }
 }
 

@@ -6,10 +6,11 @@
 
 use super::slots::Address;
 use crate::array::{Dtype, Layout, Region, Shape};
-use crate::codelet::relation::Mode;
+use crate::codelet::relation::{Mode, Tile};
 use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::OnceLock;
+use crate::trace::TaskInfo;
 use std::collections::HashMap;
 
 /// An argument of a submitted task: a view of a base allocation.
@@ -47,6 +48,8 @@ pub(crate) struct Template {
     /// Whether each argument's former content is needed.
     pub reads: Vec<bool>,
     tiles: Vec<Shape>,
+    /// Points of the iteration space.
+    points: usize,
 }
 
 impl Template {
@@ -54,7 +57,8 @@ impl Template {
         let relation = request.codelet.relation();
         let n_inputs = relation.n_inputs();
         let shapes: Vec<Shape> = args.iter().map(|arg| arg.shape).collect();
-        relation.bind(&shapes, request.ints)?;
+        let bound = relation.bind(&shapes, request.ints)?;
+        let points = bound.points_in(&Tile::whole(&bound));
         let implementation = choose(request, args, n_inputs)?;
         let arg_spec = |arg: &Argument| ArgSpec {
             dtype: arg.dtype,
@@ -73,7 +77,7 @@ impl Template {
         let keeps = |arg: &crate::codelet::relation::Arg| request.accumulate && arg.accumulate.is_some();
         let reads = relation.args().iter().map(|arg| arg.mode != Mode::Write || keeps(arg)).collect();
         let tiles = args.iter().map(|arg| arg.tile).collect();
-        Ok(Template { codelet: request.codelet, implementation, spec, reads, tiles })
+        Ok(Template { codelet: request.codelet, implementation, spec, reads, tiles, points })
     }
 
     fn fits(&self, request: &Request<'_>, args: &[Argument]) -> bool {
@@ -89,11 +93,29 @@ impl Template {
             })
     }
 
-    /// The task for an error: codelet, implementation and the shapes of the arguments.
-    pub fn describe(&self) -> String {
+    /// The task in a few words.
+    pub fn name(&self) -> String {
+        format!("{} ({})", self.codelet.name, self.implementation.name)
+    }
+
+    /// An error in a task of this kind, with what is known from here.
+    pub fn in_context(&self, error: Error) -> Error {
         let named = self.codelet.relation().args().iter().zip(&self.spec.args);
         let args: Vec<String> = named.map(|(arg, given)| format!("{}{}", arg.name, given.extent)).collect();
-        format!("{} ({}) {}", self.codelet.name, self.implementation.name, args.join(" "))
+        error.in_task(self.name()).of_codelet(self.codelet.name).with_arguments(args.join(", "))
+    }
+
+    /// What a trace says about such tasks.
+    pub fn info(&self) -> TaskInfo {
+        let bytes = |arg: &ArgSpec| arg.extent.len() * arg.dtype.bytes();
+        TaskInfo {
+            codelet: self.codelet.name.to_string(),
+            implementation: self.implementation.name.to_string(),
+            tile: (0, 1),
+            bytes: self.spec.args.iter().map(bytes).sum(),
+            flops: self.codelet.flops_per_point * self.points as f64,
+            ..TaskInfo::default()
+        }
     }
 }
 
@@ -101,7 +123,14 @@ impl Template {
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TemplateId(u32);
 
-const N_TEMPLATES: usize = if cfg!(feature = "shuttle") { 8 } else { 4096 };
+impl TemplateId {
+    /// Its place in [`Templates::iter`].
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+pub(super) const N_TEMPLATES: usize = if cfg!(feature = "shuttle") { 8 } else { 4096 };
 
 /// The templates, for workers.
 pub(crate) struct Templates(Box<[OnceLock<Template>]>);
@@ -113,6 +142,11 @@ impl Templates {
 
     pub fn get(&self, id: TemplateId) -> &Template {
         self.0[id.0 as usize].get().expect("templates are made before they are named")
+    }
+
+    /// Those that are there, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Template> {
+        self.0.iter().map_while(OnceLock::get)
     }
 }
 

@@ -1,0 +1,85 @@
+//! `dahl trace`.
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use dahl_runtime::trace::{Format, Reason, Trace};
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+/// What to do with a saved trace.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  dahl train --trace run.json                 saves a trace in dahl's own format
+  dahl trace run.json                         how the workers' time was spent
+  dahl trace run.json --to perfetto -o run.pftrace
+  dahl trace run.json --to dot | dot -Tsvg > graph.svg")]
+pub struct Args {
+    /// A trace in dahl's own format (.json)
+    file: PathBuf,
+    /// Convert it; without this, a summary is printed [default: by the ending of --output]
+    #[arg(long, value_enum)]
+    to: Option<FormatArg>,
+    /// Where to write it [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FormatArg {
+    /// For https://ui.perfetto.dev
+    Perfetto,
+    /// For ViTE and pj_dump
+    Paje,
+    /// The task graph, for Graphviz
+    Dot,
+    /// dahl's own format
+    Json,
+}
+
+/// Converts or describes a trace.
+pub fn run(args: &Args) -> Result<()> {
+    let trace = Trace::load(&args.file)?;
+    let format = match (args.to, &args.output) {
+        (Some(FormatArg::Perfetto), _) => Format::Perfetto,
+        (Some(FormatArg::Paje), _) => Format::Paje,
+        (Some(FormatArg::Dot), _) => Format::Dot,
+        (Some(FormatArg::Json), _) => Format::Json,
+        (None, Some(path)) => Format::of_path(path)?,
+        (None, None) => return summary(&trace),
+    };
+    match &args.output {
+        None => Ok(trace.write(format, stdout().lock())?),
+        Some(path) => {
+            let same = path.canonicalize().ok().zip(args.file.canonicalize().ok());
+            if same.is_some_and(|(output, input)| output == input) {
+                bail!("{} would be overwritten with itself: name another file", path.display());
+            }
+            let written = File::create(path).and_then(|file| trace.write(format, file));
+            written.with_context(|| format!("cannot write {}", path.display()))
+        }
+    }
+}
+
+fn summary(trace: &Trace) -> Result<()> {
+    let mut out = stdout().lock();
+    let n_events: usize = trace.workers.iter().map(Vec::len).sum();
+    let (kernels, idle) = trace.seconds();
+    let all = kernels + idle.iter().sum::<f64>();
+    let percent = |seconds: f64| if all > 0.0 { 100.0 * seconds / all } else { 0.0 };
+    writeln!(
+        out,
+        "{n_events} executions of {} tasks on {} workers",
+        trace.scene.tasks.len(),
+        trace.workers.len()
+    )?;
+    if trace.total_dropped() > 0 {
+        writeln!(out, "{} older executions were dropped", trace.total_dropped())?;
+    }
+    writeln!(out, "in kernels          {:>6.2} %  {:>9.3} ms", percent(kernels), 1e3 * kernels)?;
+    for (reason, seconds) in Reason::ALL.into_iter().zip(idle).filter(|(_, seconds)| *seconds > 0.0) {
+        writeln!(out, "idle: {:<13} {:>6.2} %  {:>9.3} ms", reason.name(), percent(seconds), 1e3 * seconds)?;
+    }
+    Ok(())
+}

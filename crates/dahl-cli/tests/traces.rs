@@ -1,0 +1,96 @@
+//! `dahl train --trace` and `dahl trace`, as a user calls them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder of our own that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dahl-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn dahl(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dahl")).args(args).output().unwrap()
+}
+
+fn success(args: &[&str]) -> Vec<u8> {
+    let output = dahl(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+fn failure(args: &[&str]) -> String {
+    let output = dahl(args);
+    assert!(!output.status.success(), "{args:?} should fail");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn read(path: &str) -> Vec<u8> {
+    std::fs::read(Path::new(path)).unwrap()
+}
+
+#[test]
+fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() {
+    let folder = Folder::new("convert");
+    let saved = folder.file("run.json");
+    success(&["train", "--epochs", "1", "--workers", "2", "--watchdog", "60", "--trace", &saved]);
+    let summary = String::from_utf8(success(&["trace", &saved])).unwrap();
+    assert!(
+        summary.contains("executions of 59 tasks on 2 workers") && summary.contains("in kernels"),
+        "{summary}"
+    );
+
+    for (format, ending, beginning) in [
+        ("perfetto", "pftrace", &b"\x0a"[..]),
+        ("paje", "trace", b"%EventDef PajeDefineContainerType 0\n"),
+        ("dot", "dot", b"// Filled by codelet"),
+        ("json", "json", b"[\"dahl-trace\",1]\n"),
+    ] {
+        let (named, ended) = (folder.file("named"), folder.file(&format!("ended.{ending}")));
+        success(&["trace", &saved, "--to", format, "-o", &named]);
+        success(&["trace", &saved, "-o", &ended]);
+        let printed = success(&["trace", &saved, "--to", format]);
+        assert!(printed.starts_with(beginning), "{format}");
+        assert_eq!(read(&named), printed);
+        assert_eq!(read(&ended), printed);
+    }
+    assert_eq!(read(&folder.file("named")), read(&saved), "what is loaded is saved as it was");
+    let trained = folder.file("run.perfetto");
+    success(&["train", "--epochs", "1", "--schedule", "eager", "--trace", &trained]);
+    assert!(read(&trained).starts_with(b"\x0a"));
+}
+
+#[test]
+fn mistakes_are_sentences() {
+    let folder = Folder::new("mistakes");
+    let text = failure(&["train", "--trace", "run.txt"]);
+    assert!(text.contains("run.txt") && text.contains(".perfetto or .pftrace (perfetto)"), "{text}");
+    assert!(text.contains(".json (json)") && text.lines().count() == 1, "{text}");
+    let text = failure(&["train", "--watchdog", "-1"]);
+    assert!(text.contains("--watchdog"), "{text}");
+    let text = failure(&["trace", &folder.file("nothing.json")]);
+    assert!(text.contains("nothing.json"), "{text}");
+    let old = folder.file("old.json");
+    std::fs::write(&old, "[\"dahl-trace\",99]\n").unwrap();
+    let text = failure(&["trace", &old, "--to", "dot"]);
+    assert!(text.contains("version 99") && text.contains("version 1"), "{text}");
+    let saved = folder.file("run.json");
+    success(&["train", "--epochs", "1", "--trace", &saved]);
+    let text = failure(&["trace", &saved, "-o", &saved]);
+    assert!(text.contains("overwritten with itself"), "{text}");
+}

@@ -1,0 +1,166 @@
+//! Writing traces for others to look at.
+
+use super::{Event, Idle, Trace, dot, file, paje, perfetto};
+use crate::error::{Error, ErrorKind, Result};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For <https://ui.perfetto.dev>: a track per worker, a slice per task, arrows from what was waited for.
+    Perfetto,
+    /// For ViTE, `pj_dump` and others that read Paje.
+    Paje,
+    /// The task graph, for Graphviz.
+    Dot,
+    /// dahl's own, which [`Trace::load`] reads: one JSON array per line.
+    Json,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 4] = [Format::Perfetto, Format::Paje, Format::Dot, Format::Json];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Perfetto => "perfetto",
+            Format::Paje => "paje",
+            Format::Dot => "dot",
+            Format::Json => "json",
+        }
+    }
+
+    /// How names of such files end.
+    pub fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Format::Perfetto => &["perfetto", "pftrace"],
+            Format::Paje => &["paje", "trace"],
+            Format::Dot => &["dot"],
+            Format::Json => &["json"],
+        }
+    }
+
+    /// The format that the name of a file asks for.
+    pub fn of_path(path: &Path) -> Result<Format> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+        Format::ALL.into_iter().find(|format| format.extensions().contains(&extension)).ok_or_else(|| {
+            let known = Format::ALL.map(|format| {
+                let endings: Vec<String> = format.extensions().iter().map(|e| format!(".{e}")).collect();
+                format!("{} ({})", endings.join(" or "), format.name())
+            });
+            let message = format!(
+                "the format of a trace goes by the ending of its file, and {} has none that is known: use {}",
+                path.display(),
+                known.join(", ")
+            );
+            Error::new(ErrorKind::Io, message)
+        })
+    }
+}
+
+impl Trace {
+    /// Writes the trace.
+    pub fn write(&self, format: Format, out: impl Write) -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        match format {
+            Format::Perfetto => perfetto::write(self, &mut out)?,
+            Format::Paje => paje::write(self, &mut out)?,
+            Format::Dot => dot::write(&self.scene, &mut out)?,
+            Format::Json => file::write(self, &mut out)?,
+        }
+        out.flush()
+    }
+
+    /// Writes the trace into a file, in the format that its name asks for.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let format = Format::of_path(path)?;
+        let written = std::fs::File::create(path).and_then(|file| self.write(format, file));
+        written
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Reads a trace that was written as [`Format::Json`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
+        let path = path.as_ref();
+        let in_file =
+            |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", path.display()));
+        let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
+        file::read(io::BufReader::new(file)).map_err(in_file)
+    }
+
+    /// Nanoseconds from `origin` to `ticks`.
+    pub(super) fn nanos(&self, origin: u64, ticks: u64) -> u64 {
+        (ticks.saturating_sub(origin) as f64 * 1e9 / self.ticks_per_second.max(1e-9)).round() as u64
+    }
+
+    /// What was dropped of a worker's events, as a sentence, if anything was.
+    pub(super) fn dropped_note(&self, worker: usize) -> Option<String> {
+        let n = self.n_dropped.get(worker).copied().filter(|&n| n > 0)?;
+        Some(format!("{n} older events were dropped"))
+    }
+}
+
+/// A stretch of a worker's time.
+#[derive(Clone, Copy)]
+pub(super) enum Slice<'a> {
+    Task(&'a Event),
+    Idle(&'a Idle),
+}
+
+impl Slice<'_> {
+    pub fn start(&self) -> u64 {
+        match self {
+            Slice::Task(event) => event.start,
+            Slice::Idle(idle) => idle.start,
+        }
+    }
+
+    pub fn end(&self) -> u64 {
+        match self {
+            Slice::Task(event) => event.end,
+            Slice::Idle(idle) => idle.end,
+        }
+    }
+}
+
+/// A worker's time, in order.
+pub(super) fn timeline<'a>(events: &'a [Event], gaps: &'a [Idle]) -> impl Iterator<Item = Slice<'a>> {
+    let (mut events, mut gaps) = (events.iter().peekable(), gaps.iter().peekable());
+    std::iter::from_fn(move || {
+        let event = events.peek().map(|event| event.start);
+        let gap = gaps.next_if(|gap| event.is_none_or(|start| gap.start < start));
+        gap.map(Slice::Idle).or_else(|| events.next().map(Slice::Task))
+    })
+}
+
+/// Colours that can be told apart, by number: hue around the circle, in two strengths.
+pub(super) fn colour(number: usize) -> [f64; 3] {
+    let hue = (number as f64 * 0.381_966_011) % 1.0 * 6.0;
+    let (low, high) = if number.is_multiple_of(2) { (0.45, 0.92) } else { (0.62, 0.98) };
+    let channel = |shift: f64| {
+        let distance = ((hue + shift) % 6.0 - 3.0).abs();
+        low + (high - low) * (distance - 1.0).clamp(0.0, 1.0)
+    };
+    [channel(0.0), channel(4.0), channel(2.0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides_and_an_unknown_one_is_refused_with_the_list() {
+        assert_eq!(Format::of_path(Path::new("a/b.pftrace")).unwrap(), Format::Perfetto);
+        assert_eq!(Format::of_path(Path::new("x.trace")).unwrap(), Format::Paje);
+        for path in ["x.txt", "x", ""] {
+            let error = Format::of_path(Path::new(path)).unwrap_err().to_string();
+            assert!(
+                error.contains(".perfetto or .pftrace (perfetto)") && error.contains(".json (json)"),
+                "{error}"
+            );
+        }
+    }
+}

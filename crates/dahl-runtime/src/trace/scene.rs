@@ -1,0 +1,144 @@
+//! What a trace is about: tasks, edges, workers and memories, without anything that only this process knows.
+
+use crate::graph::{BufferKind, Edge, Lowered};
+use crate::machine::{HOST, MemoryId, Unit, UnitKind};
+use crate::plan::Plan;
+use std::fmt;
+
+/// Who decided which worker executes what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// A plan: each worker has its list.
+    #[default]
+    Planned,
+    /// Whoever is free takes what is ready.
+    Open,
+    /// Tasks were submitted one by one; their edges are not known.
+    Submitted,
+}
+
+/// A task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskInfo {
+    /// The codelet's name.
+    pub codelet: String,
+    /// The implementation's name.
+    pub implementation: String,
+    /// Which tile of how many.
+    pub tile: (usize, usize),
+    /// Bytes that it moves: the size of everything it reads or writes.
+    pub bytes: usize,
+    /// Floating-point operations.
+    pub flops: f64,
+    /// The worker it was planned for.
+    pub worker: Option<usize>,
+    /// The source line that recorded it, as `file:line`; empty if that is not known.
+    pub line: String,
+}
+
+impl fmt::Display for TaskInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) tile {} of {}", self.codelet, self.implementation, self.tile.0 + 1, self.tile.1)
+    }
+}
+
+/// A worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// What kind of unit it is: `cpu` or `test`.
+    pub kind: String,
+    /// The memory it computes in.
+    pub memory: MemoryId,
+    /// The core it is pinned to.
+    pub core: Option<usize>,
+}
+
+impl fmt::Display for WorkerInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        self.core.map_or(Ok(()), |core| write!(f, ", core {core}"))?;
+        if self.memory == HOST { Ok(()) } else { write!(f, ", memory {}", self.memory) }
+    }
+}
+
+/// A piece of data that is copied as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// The buffer it is a part of.
+    pub name: String,
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// What a trace is about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scene {
+    /// Who decided.
+    pub schedule: Schedule,
+    /// The workers.
+    pub workers: Vec<WorkerInfo>,
+    /// Names of the memories.
+    pub memories: Vec<String>,
+    /// The tasks.
+    pub tasks: Vec<TaskInfo>,
+    /// Why tasks wait for each other.
+    pub edges: Vec<Edge>,
+    /// What is copied between memories; empty where there is one memory.
+    pub blocks: Vec<BlockInfo>,
+}
+
+impl Scene {
+    /// A lowered graph and its plan on these units.
+    pub fn new(lowered: &Lowered, plan: &Plan, units: &[Unit]) -> Self {
+        let workers = plan.placement().map(|placement| placement.workers());
+        let task = |(id, task): (usize, &crate::graph::Task)| TaskInfo {
+            codelet: task.codelet.to_string(),
+            implementation: task.implementation.to_string(),
+            tile: task.tile,
+            bytes: task.bytes(),
+            flops: task.flops,
+            worker: workers.as_ref().map(|workers| workers[id]),
+            line: task.location.map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line())),
+        };
+        let schedule = if workers.is_some() { Schedule::Planned } else { Schedule::Open };
+        let mut scene = Scene { schedule, ..Scene::of_units(units) };
+        scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
+        scene.edges = [&lowered.edges[..], &plan.memory().edges[..]].concat();
+        if scene.memories.len() > 1 {
+            let blocks = lowered.blocks().blocks;
+            scene.blocks.extend(blocks.iter().map(|block| {
+                let buffer = &lowered.buffers[block.buffer];
+                let state = if matches!(buffer.kind, BufferKind::State(_)) { "state " } else { "" };
+                BlockInfo { name: format!("{state}{}", buffer.name), bytes: block.range.len() }
+            }));
+        }
+        scene
+    }
+
+    /// Units on which nothing is known to run.
+    pub(crate) fn of_units(units: &[Unit]) -> Self {
+        let worker = |unit: &Unit| WorkerInfo {
+            kind: match unit.kind {
+                UnitKind::Cpu => "cpu".to_string(),
+                UnitKind::Test => "test".to_string(),
+            },
+            memory: unit.memory,
+            core: unit.core,
+        };
+        let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
+        let name = |memory| if memory == HOST { "host".to_string() } else { format!("memory {memory}") };
+        Scene {
+            workers: units.iter().map(worker).collect(),
+            memories: (0..n_memories).map(name).collect(),
+            ..Scene::default()
+        }
+    }
+
+    /// The codelets, each once, in the order of their first task.
+    pub(super) fn codelets(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        names.extend(self.tasks.iter().map(|task| task.codelet.as_str()).filter(|name| seen.insert(*name)));
+        names
+    }
+}

@@ -1,0 +1,203 @@
+//! Traces: what is in them, why workers idled, saving and loading, and what other programs make of the exports.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod exports;
+mod protobuf;
+#[path = "../turn/mod.rs"]
+mod turn;
+
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::Plan;
+use dahl_runtime::schedule::Policy;
+use dahl_runtime::trace::{Format, Reason, Schedule, Trace};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use turn::Turn;
+
+/// A traced run of `turn` on this machine: by plan or by whoever is free.
+fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity: usize) -> Trace {
+    let pool = Arc::new(Pool::new(&machine.units));
+    let plan = match is_planned {
+        true => Plan::heuristic(&turn.lowered, machine.units.len()),
+        false => Plan::open(&turn.lowered, Policy::Eager),
+    };
+    let mut session = Session::new(&pool, &turn.lowered, &plan, capacity).unwrap();
+    turn.run(&mut session, steps, 0.0).unwrap();
+    session.take_trace()
+}
+
+fn machines() -> impl Iterator<Item = Machine> {
+    let plain = [1, 2, 4].map(Machine::with_workers);
+    plain.into_iter().chain([2, 4].map(|workers| Machine::with_workers(workers).with_test_unit()))
+}
+
+/// A trace through a file.
+fn through_file(trace: &Trace, name: &str) -> Trace {
+    let path = std::env::temp_dir().join(format!("dahl-{}-{name}.json", std::process::id()));
+    trace.save(&path).unwrap();
+    let loaded = Trace::load(&path);
+    std::fs::remove_file(&path).unwrap();
+    loaded.unwrap()
+}
+
+#[test]
+fn every_execution_is_in_the_trace_once_and_in_the_order_of_the_edges() {
+    let turn = Turn::new(6, 2, 8);
+    for (machine, is_planned) in machines().flat_map(|machine| [(machine.clone(), true), (machine, false)]) {
+        let trace = traced(&turn, &machine, is_planned, 30, 1 << 10);
+        let scene = &trace.scene;
+        assert_eq!(scene.schedule, if is_planned { Schedule::Planned } else { Schedule::Open });
+        assert_eq!(scene.workers.len(), machine.units.len());
+        assert_eq!(trace.total_dropped(), 0);
+        let mut times = HashMap::new();
+        for events in &trace.workers {
+            assert!(events.windows(2).all(|pair| pair[0].end <= pair[1].start));
+            for event in events {
+                let planned = scene.tasks[event.task as usize].worker;
+                assert_eq!(planned.is_some(), is_planned, "a plan says who executes what");
+                assert!(times.insert((event.task, event.step), (event.start, event.end)).is_none());
+            }
+        }
+        assert_eq!(times.len(), turn.lowered.tasks().len() * 30);
+        for (&(task, step), &(start, _)) in &times {
+            for edge in scene.edges.iter().filter(|edge| edge.to == task && edge.distance <= step) {
+                assert!(times[&(edge.from, step - edge.distance)].1 <= start, "{edge:?} in step {step}");
+            }
+        }
+        for (task, info) in turn.lowered.tasks().iter().zip(&scene.tasks) {
+            assert_eq!(
+                (info.codelet.as_str(), info.tile, info.bytes),
+                (task.codelet, task.tile, task.bytes())
+            );
+            assert!(info.bytes > 0 && info.line.contains("turn/mod.rs:"), "{info:?}");
+        }
+    }
+}
+
+#[test]
+fn idle_time_has_reasons_and_leaves_nothing_out() {
+    let turn = Turn::new(6, 2, 8);
+    for (machine, is_planned) in machines().flat_map(|machine| [(machine.clone(), true), (machine, false)]) {
+        let trace = traced(&turn, &machine, is_planned, 30, 1 << 10);
+        for (events, gaps) in trace.workers.iter().zip(trace.idle()) {
+            let Some((first, last)) = events.first().zip(events.last()) else { continue };
+            let first = gaps.first().map_or(first.start, |gap| gap.start.min(first.start));
+            let inside: u64 = events.iter().map(|event| event.end - event.start).sum();
+            let outside: u64 = gaps.iter().map(|gap| gap.end - gap.start).sum();
+            assert_eq!(last.end - first, inside + outside);
+            let never = if is_planned { Reason::NothingReady } else { Reason::Dependency };
+            assert!(gaps.iter().all(|gap| gap.reason != never));
+        }
+        let n_transfers = trace.transfers.iter().flatten().count();
+        // The unit with a memory of its own may come away empty-handed.
+        let is_used = |worker: usize| machine.units[worker].memory > 0 && !trace.workers[worker].is_empty();
+        assert_eq!(n_transfers > 0, (0..machine.units.len()).any(is_used));
+        for transfer in trace.transfers.iter().flatten() {
+            assert_ne!(transfer.from, transfer.to);
+            assert!(trace.scene.blocks[transfer.block as usize].bytes > 0);
+        }
+        let (kernels, idle) = trace.seconds();
+        assert!(kernels > 0.0);
+        assert_eq!(
+            idle[Reason::Transfer as usize] > 0.0,
+            trace.transfers.iter().rev().skip(1).flatten().count() > 0
+        );
+    }
+}
+
+#[test]
+fn a_program_that_feeds_slowly_is_the_reason() {
+    let turn = Turn::new(6, 2, 1);
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    for plan in [Plan::heuristic(&turn.lowered, 2), Plan::open(&turn.lowered, Policy::Eager)] {
+        let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 10).unwrap();
+        let feed =
+            |_: u64, _: &mut dahl_runtime::engine::Ports<'_>| std::thread::sleep(Duration::from_millis(5));
+        session.run(&mut Store::new(), 6, feed, |_, _| {}).unwrap();
+        let trace = session.take_trace();
+        let worker = trace.workers.iter().position(|events| !events.is_empty()).expect("somebody worked");
+        let gaps = &trace.idle()[worker];
+        let waited: u64 =
+            gaps.iter().filter(|gap| gap.reason == Reason::NotReleased).map(|gap| gap.end - gap.start).sum();
+        let steps: std::collections::HashSet<u32> =
+            trace.workers[worker].iter().map(|event| event.step).collect();
+        let least = 0.005 * (steps.len() - 1) as f64;
+        assert!(waited as f64 / trace.ticks_per_second >= least, "{waited} ticks");
+    }
+}
+
+#[test]
+fn a_full_ring_keeps_the_newest_events_and_says_how_many_it_dropped() {
+    let turn = Turn::new(6, 2, 8);
+    let trace = traced(&turn, &Machine::with_workers(2), true, 100, 64);
+    let n_tasks = turn.lowered.tasks().len() as u64;
+    let kept: u64 = trace.workers.iter().map(|events| events.len() as u64).sum();
+    assert!(trace.workers.iter().all(|events| events.len() == 64 && events.last().unwrap().step == 99));
+    assert_eq!(kept + trace.total_dropped(), 100 * n_tasks);
+    assert_eq!(through_file(&trace, "dropped").n_dropped, trace.n_dropped);
+    for format in [Format::Perfetto, Format::Paje] {
+        let mut out = Vec::new();
+        trace.write(format, &mut out).unwrap();
+        let note = format!("{} older events were dropped", trace.n_dropped[0]);
+        assert!(String::from_utf8_lossy(&out).contains(&note), "{format:?}");
+    }
+}
+
+#[test]
+fn untraced_sessions_have_empty_traces() {
+    let turn = Turn::new(6, 2, 8);
+    let trace = traced(&turn, &Machine::with_workers(2), true, 10, 0);
+    assert!(trace.workers.iter().all(Vec::is_empty) && trace.total_dropped() == 0);
+    assert_eq!(through_file(&trace, "empty"), trace);
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let turn = Turn::new(6, 2, 8);
+    for (i, machine) in machines().enumerate() {
+        let mut trace = traced(&turn, &machine, i % 2 == 0, 10, 1 << 10);
+        let scene = Arc::make_mut(&mut trace.scene);
+        scene.tasks[0].codelet = "a \"quoted\" name,\twith \\ and ü".to_string();
+        assert_eq!(through_file(&trace, &format!("saved-{i}")), trace);
+    }
+}
+
+#[test]
+fn a_file_that_is_no_trace_is_refused_with_the_reason() {
+    let turn = Turn::new(4, 2, 2);
+    let mut text = Vec::new();
+    traced(&turn, &Machine::with_workers(1), true, 2, 16).write(Format::Json, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let cases = [
+        ("", "it is not a trace of dahl"),
+        ("digraph {}", "it is not a trace of dahl"),
+        ("[\"dahl-plan\",1]\n", "it is not a trace of dahl"),
+        (
+            &text.replacen("[\"dahl-trace\",1]", "[\"dahl-trace\",7]", 1),
+            "version 7, and this dahl reads version 1",
+        ),
+        (&text[..text.len() / 2], "line "),
+        (text.rsplit_once("[\"end\"").unwrap().0, "it ends early"),
+        (&text.replacen("[\"event\",0,", "[\"event\",9,", 1), "there is no worker 9: there are 1"),
+        (&text.replacen("[\"event\"", "[\"incident\"", 1), "there is nothing called 'incident'"),
+        (&text.replacen("[\"clock\",", "[\"clock\",\"", 1), "a string does not end"),
+        (&text.replacen("[\"clock\",", "[\"clock\",x", 1), "is no number"),
+        (&text.replacen("[\"release\",", "[\"release\",1,2,3],[", 1), "line "),
+    ];
+    let path = std::env::temp_dir().join(format!("dahl-{}-broken.json", std::process::id()));
+    for (content, expected) in cases {
+        std::fs::write(&path, content).unwrap();
+        let error = Trace::load(&path).unwrap_err().to_string();
+        assert!(
+            error.contains(expected) && error.contains("broken.json"),
+            "`{expected}` is missing in: {error}"
+        );
+    }
+    std::fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
+    assert!(Trace::load(&path).unwrap_err().to_string().contains("it is no text"));
+    std::fs::remove_file(&path).unwrap();
+    assert!(Trace::load(&path).unwrap_err().to_string().contains("broken.json"));
+}
