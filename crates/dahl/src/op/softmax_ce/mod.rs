@@ -9,7 +9,8 @@
 mod lanes;
 
 use super::real::Real;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// `loss += mean cross-entropy`, `correct += hits`, `dlogits = ∂loss/∂logits`
@@ -18,7 +19,14 @@ pub static CODELET: Codelet = Codelet::new(
     "logits[n,k!] label[n] -> loss[] += correct[] += dlogits[n,k!]",
     8.0,
     super::implementations!(reference, lanes::softmax_ce, 1, [L L R R L]),
-);
+)
+.samples(sample);
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.full()];
+    let sample = Sample::new(Tolerance::Scale(20.0)).real([n, k]).below(Dtype::U8, [n], k);
+    sample.real([]).real([]).real([n, k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (logits, label) = (call.input::<T>(0), call.input::<u8>(1));
