@@ -13,6 +13,7 @@
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
 pub mod planned;
+pub mod forms;
 mod math;
 mod real;
 pub mod simd;
@@ -20,20 +21,35 @@ mod sums;
 mod window;
 
 pub mod channel_sum;
+pub use channel_sum::forms::*;
 pub mod conv2d;
+pub use conv2d::forms::*;
 pub mod conv2d_dw;
+pub use conv2d_dw::forms::*;
 pub mod dense;
+pub use dense::forms::*;
 pub mod dense_db;
+pub use dense_db::forms::*;
 pub mod dense_dw;
+pub use dense_dw::forms::*;
 pub mod dense_dx;
+pub use dense_dx::forms::*;
 pub mod load;
+pub use load::forms::*;
 pub mod load_labels;
+pub use load_labels::forms::*;
 pub mod max_pool;
+pub use max_pool::forms::*;
 pub mod max_pool_backward;
+pub use max_pool_backward::forms::*;
 pub mod relu;
+pub use relu::forms::*;
 pub mod relu_backward;
+pub use relu_backward::forms::*;
 pub mod sgd;
+pub use sgd::forms::*;
 pub mod softmax_ce;
+pub use softmax_ce::forms::*;
 
 use dahl_runtime::codelet::Codelet;
 
@@ -124,6 +140,7 @@ macro_rules! layout {
     };
 }
 
+use forms::forms;
 use {implementation, implementations, layout, layouts};
 
 #[cfg(test)]

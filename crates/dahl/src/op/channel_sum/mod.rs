@@ -17,6 +17,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `db[k] = Σ dy[n,k,y,x]`.
+    channel_sum<T>(dy: [T; 4]) -> (db: [T; 1]), init channel_sum_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, k, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
     Sample::new(Tolerance::Sum).real([n, k, y, x]).real([k])

@@ -20,6 +20,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.
+    conv2d<T>(x: [T; 4], w: [T; 4], b: [T; 1]; ints stride, pad) -> (y: [T; 4]), init conv2d_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);

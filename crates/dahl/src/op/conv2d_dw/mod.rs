@@ -19,6 +19,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// The gradient of a convolution's kernels.
+    conv2d_dw<T>(x: [T; 4], dy: [T; 4]; ints stride, pad) -> (dw: [T; 4])
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);

@@ -18,6 +18,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `y[n,o] = b[o] + Σ x[n,i] w[o,i]`.
+    dense<T>(x: [T; 2], w: [T; 2], b: [T; 1]) -> (y: [T; 2]), init dense_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
     Sample::new(Tolerance::Sum).real([n, i]).real([o, i]).real([o]).real([n, o])

@@ -15,6 +15,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `db[o] = Σ dy[n,o]`.
+    dense_db<T>(dy: [T; 2]) -> (db: [T; 1]), init dense_db_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, o] = [draw.n_samples(), draw.wide()];
     Sample::new(Tolerance::Sum).real([n, o]).real([o])

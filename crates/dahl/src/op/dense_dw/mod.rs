@@ -16,6 +16,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `dw[o,i] = Σ dy[n,o] x[n,i]`.
+    dense_dw<T>(x: [T; 2], dy: [T; 2]) -> (dw: [T; 2]), init dense_dw_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
     Sample::new(Tolerance::Sum).real([n, i]).real([n, o]).real([o, i])

@@ -16,6 +16,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `dx[n,i] = Σ dy[n,o] w[o,i]`.
+    dense_dx<T>(dy: [T; 2], w: [T; 2]) -> (dx: [T; 2]), init dense_dx_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
     Sample::new(Tolerance::Sum).real([n, o]).real([o, i]).real([n, i])

@@ -21,6 +21,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `x[n] = images[index[n]] / divisor`.
+    load<T>(images: [u8; 4], index: [u32; 1]; scalars divisor) -> (x: [T; 4]), init load_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, c, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
     let sample = Sample::new(Tolerance::Exact).scalars(&[255.0]);

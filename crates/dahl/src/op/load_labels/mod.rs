@@ -20,6 +20,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `label[n] = labels[index[n]]`.
+    load_labels<>(labels: [u8; 1], index: [u32; 1]) -> (label: [u8; 1]), init load_labels_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let n = draw.n_samples();
     let sample = Sample::new(Tolerance::Exact).below(Dtype::U8, [9], 256);

@@ -22,6 +22,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// The maximum of each window of `size` x `size` pixels, and its place in the window.
+    max_pool<T>(x: [T; 4]; ints stride, pad, size) -> (y: [T; 4], arg: [u8; 4]), init max_pool_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
     let sample = Sample::new(Tolerance::Exact).ints(&[stride, pad, size]).ties([n, c, h, w]);

@@ -21,6 +21,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// The gradient of max pooling: `dy` goes to the places that `arg` names.
+    max_pool_backward<T>(arg: [u8; 4], dy: [T; 4]; ints stride, pad, size) -> (dx: [T; 4])
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad, size]);

@@ -13,6 +13,11 @@ pub static CODELET: Codelet =
         .in_place()
         .samples(sample);
 
+super::forms! {
+    /// `y = max(x, 0)`, where NaN stays NaN.
+    relu<T, R>(x: [T; R]) -> (y: [T; R]), init relu_init, in_place relu_self(x: [T; R])
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let shape = draw.shape();
     Sample::new(Tolerance::Exact).real(shape).real(shape)

@@ -17,6 +17,12 @@ pub static CODELET: Codelet = Codelet::new(
 .in_place()
 .samples(sample);
 
+super::forms! {
+    /// `dx = dy` where `y > 0`, else 0; `y` is the output of the rectifier.
+    relu_backward<T, R>(y: [T; R], dy: [T; R]) -> (dx: [T; R]), init relu_backward_init,
+        in_place relu_backward_self(dy: [T; R], y: [T; R])
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let shape = draw.shape();
     Sample::new(Tolerance::Exact).real(shape).real(shape).real(shape)

@@ -16,6 +16,11 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// `p -= lr g`.
+    sgd<T>(g: [T; 1], lr: [T; 0]) -> (p: [T; 1])
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let n = draw.n_samples() * draw.extent();
     Sample::new(Tolerance::Scale(2.0)).real([n]).real([]).real([n])

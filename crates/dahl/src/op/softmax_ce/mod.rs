@@ -22,6 +22,12 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample);
 
+super::forms! {
+    /// Mean cross-entropy of `logits` against labels, hits of the largest logit, and the gradient of the logits.
+    softmax_ce<T>(logits: [T; 2], label: [u8; 1]) -> (loss: [T; 0], correct: [T; 0], dlogits: [T; 2]),
+        init softmax_ce_init
+}
+
 fn sample(draw: &mut Draw) -> Sample {
     let [n, k] = [draw.n_samples(), draw.full()];
     let sample = Sample::new(Tolerance::Scale(20.0)).real([n, k]).below(Dtype::U8, [n], k);
