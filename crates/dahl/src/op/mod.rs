@@ -13,43 +13,90 @@
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
 pub mod planned;
+mod elementwise;
 pub mod forms;
 mod math;
 mod real;
+mod reduce;
 pub mod simd;
 mod sums;
 mod window;
 
+pub mod add;
+pub mod add_value;
 pub mod channel_sum;
-pub use channel_sum::forms::*;
+pub mod clip;
 pub mod conv2d;
-pub use conv2d::forms::*;
 pub mod conv2d_dw;
-pub use conv2d_dw::forms::*;
+pub mod copy;
 pub mod dense;
-pub use dense::forms::*;
 pub mod dense_db;
-pub use dense_db::forms::*;
 pub mod dense_dw;
-pub use dense_dw::forms::*;
 pub mod dense_dx;
-pub use dense_dx::forms::*;
+pub mod diagonal;
+pub mod div;
+pub mod dot;
+pub mod fill;
 pub mod load;
-pub use load::forms::*;
 pub mod load_labels;
-pub use load_labels::forms::*;
+pub mod matmul;
+pub mod matvec;
+pub mod max;
 pub mod max_pool;
-pub use max_pool::forms::*;
 pub mod max_pool_backward;
-pub use max_pool_backward::forms::*;
+pub mod mean;
+pub mod min;
+pub mod mul;
+pub mod outer;
+pub mod power;
 pub mod relu;
-pub use relu::forms::*;
 pub mod relu_backward;
-pub use relu_backward::forms::*;
+pub mod round;
+pub mod scale;
 pub mod sgd;
-pub use sgd::forms::*;
 pub mod softmax_ce;
+pub mod sub;
+pub mod sum;
+pub mod transpose;
+pub mod vecmat;
+
+pub use add::forms::*;
+pub use add_value::forms::*;
+pub use channel_sum::forms::*;
+pub use clip::forms::*;
+pub use conv2d::forms::*;
+pub use conv2d_dw::forms::*;
+pub use copy::forms::*;
+pub use dense::forms::*;
+pub use dense_db::forms::*;
+pub use dense_dw::forms::*;
+pub use dense_dx::forms::*;
+pub use diagonal::forms::*;
+pub use div::forms::*;
+pub use dot::forms::*;
+pub use fill::forms::*;
+pub use load::forms::*;
+pub use load_labels::forms::*;
+pub use matmul::forms::*;
+pub use matvec::forms::*;
+pub use max::forms::*;
+pub use max_pool::forms::*;
+pub use max_pool_backward::forms::*;
+pub use mean::forms::*;
+pub use min::forms::*;
+pub use mul::forms::*;
+pub use outer::forms::*;
+pub use power::forms::*;
+pub use relu::forms::*;
+pub use relu_backward::forms::*;
+pub use round::forms::*;
+pub use scale::forms::*;
+pub use sgd::forms::*;
 pub use softmax_ce::forms::*;
+pub use sub::forms::*;
+pub use sum::forms::*;
+pub use transpose::forms::*;
+pub use vecmat::forms::*;
 
 use dahl_runtime::codelet::Codelet;
 
@@ -70,6 +117,47 @@ pub static CODELETS: &[&Codelet] = &[
     &dense_db::CODELET,
     &softmax_ce::CODELET,
     &sgd::CODELET,
+    &add::CODELET,
+    &sub::CODELET,
+    &mul::CODELET,
+    &div::CODELET,
+    &scale::CODELET,
+    &add_value::CODELET,
+    &power::CODELET,
+    &clip::CODELET,
+    &round::CODELET,
+    &fill::CODELET,
+    &copy::CODELET,
+    &sum::WHOLE,
+    &sum::AXIS0,
+    &sum::AXIS1,
+    &sum::AXIS2,
+    &sum::AXIS3,
+    &mean::WHOLE,
+    &mean::AXIS0,
+    &mean::AXIS1,
+    &mean::AXIS2,
+    &mean::AXIS3,
+    &min::WHOLE,
+    &min::AXIS0,
+    &min::AXIS1,
+    &min::AXIS2,
+    &min::AXIS3,
+    &max::WHOLE,
+    &max::AXIS0,
+    &max::AXIS1,
+    &max::AXIS2,
+    &max::AXIS3,
+    &matmul::NN,
+    &matmul::NT,
+    &matmul::TN,
+    &matmul::TT,
+    &matvec::CODELET,
+    &vecmat::CODELET,
+    &outer::CODELET,
+    &dot::CODELET,
+    &transpose::CODELET,
+    &diagonal::CODELET,
 ];
 
 /// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.
@@ -77,6 +165,8 @@ pub static CODELETS: &[&Codelet] = &[
 /// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a version
 /// number that rises with every change of its bits, and needs its arguments in these layouts, in argument order:
 /// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`.
+///
+/// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat version.
 macro_rules! implementations {
     ($reference:ident) => {
         $crate::op::implementations!(($reference::<f32>, $reference::<f64>))
@@ -85,6 +175,19 @@ macro_rules! implementations {
         &[
             $crate::op::implementation!("reference", 1, F32, dahl_runtime::codelet::Needs::Nothing, $reference32),
             $crate::op::implementation!("reference", 1, F64, dahl_runtime::codelet::Needs::Nothing, $reference64),
+        ]
+    };
+    ($reference:ident for $($type:ident $dtype:ident),+) => {
+        &[$($crate::op::implementation!(
+            "reference", 1, $dtype, dahl_runtime::codelet::Needs::Nothing, $reference::<$type>
+        ),)+]
+    };
+    ($reference:ident for $($type:ident $dtype:ident),+; $flat:ident $layouts:tt) => {
+        &[
+            $($crate::op::implementation!(
+                "reference", 1, $dtype, dahl_runtime::codelet::Needs::Nothing, $reference::<$type>
+            ),)+
+            $($crate::op::implementation!("flat", 1, $dtype, $crate::op::layouts!(16 $layouts), $flat::<$type>),)+
         ]
     };
     ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt $(, $flat:tt)?) => {
@@ -140,6 +243,7 @@ macro_rules! layout {
     };
 }
 
+use elementwise::elementwise;
 use forms::forms;
 use {implementation, implementations, layout, layouts};
 
@@ -159,6 +263,8 @@ mod tests {
             let entry = entry.expect("a folder entry");
             let source = fs::read_to_string(entry.path().join("mod.rs")).unwrap_or_default();
             let name = entry.file_name().into_string().expect("a name in ASCII");
+            let is_codelet = source.contains("Codelet");
+            assert!(!is_codelet || list.contains(&format!("&{name}::")), "{name} is not in CODELETS");
             for line in source.lines().filter_map(|line| line.strip_prefix("pub static ")) {
                 let Some((codelet, kind)) = line.split_once(": ") else { continue };
                 assert!(kind.starts_with("Codelet"), "{name}: a static that is no codelet is not public");

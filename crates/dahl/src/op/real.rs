@@ -34,6 +34,10 @@ pub(crate) trait Real:
 
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
+    /// This value as an `f64`.
+    fn wide(self) -> f64;
+    /// The nearest whole number, the even one of two.
+    fn rounded(self) -> Self;
     /// `self * factor + term`, rounded once.
     fn fused(self, factor: Self, term: Self) -> Self;
     /// The exponential function, the same on every machine.
@@ -80,6 +84,16 @@ macro_rules! real {
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $real
+            }
+
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn rounded(self) -> Self {
+                self.round_ties_even()
             }
 
             #[inline(always)]
