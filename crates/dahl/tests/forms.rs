@@ -106,6 +106,9 @@ fn integers_are_copied_filled_and_moved() -> Result<()> {
     assert_eq!(y.to_vec()?, x.to_vec()?);
     op::fill(6.5, &mut y)?;
     assert_eq!(y.to_vec()?, [6; 6]);
+    let labels = work.array_from([3], &[7u8, 8, 9])?;
+    let index = work.array_from([2], &[2u32, 0])?;
+    assert_eq!(op::load_labels_init(&work, &labels, &index)?.to_vec()?, [9, 7]);
     Ok(())
 }
 

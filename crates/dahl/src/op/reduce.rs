@@ -7,10 +7,12 @@
 
 use super::forms::Float;
 use super::real::Real;
+use super::simd::{Kernel, Simd};
 use dahl_runtime::arena::Arena;
 use dahl_runtime::array::{AnyArray, AnyArrayMut, Array, BEST, Params, infer_shapes, submit};
 use dahl_runtime::codelet::{Call, Codelet, for_each_index};
 use dahl_runtime::{Error, ErrorKind, Result};
+use std::marker::PhantomData;
 use std::panic::Location;
 
 /// How numbers are put together.
@@ -34,6 +36,52 @@ pub(crate) fn whole<T: Real, F: Fold>(call: &Call<'_>) -> Result<()> {
     let result = F::finish(result, x.extent().len());
     y.set([], if call.accumulate() { F::fold(y.at([]), result) } else { result });
     Ok(())
+}
+
+/// [`whole`] on contiguous memory: four vectors of partial results, put together in one order for every instruction
+/// set. Chains this short also keep the rounding of long sums small.
+pub(crate) fn whole_flat<T: Real, F: Fold>(call: &Call<'_>) -> Result<()> {
+    T::dispatch(WholeFlat::<F>(call, PhantomData))
+}
+
+struct WholeFlat<'a, 'b, F>(&'a Call<'b>, PhantomData<F>);
+
+impl<T: Real, F: Fold> Kernel<T> for WholeFlat<'_, '_, F> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, _: S) -> Result<()> {
+        const CHAINS: usize = 4;
+        let call = self.0;
+        let x = call.input::<T>(0);
+        let mut y = call.output::<T>(0);
+        let n = x.extent().len();
+        let mut partial = [T::ZERO_LANES; CHAINS];
+        partial.iter_mut().for_each(|lanes| lanes.as_mut().fill(T::from_f64(F::START)));
+        let x = x.contiguous();
+        let (fours, rest) = T::lanes(x).as_chunks::<CHAINS>();
+        let fold = |into: &mut T::Lanes, lanes: &T::Lanes| {
+            for (result, x) in into.as_mut().iter_mut().zip(lanes.as_ref()) {
+                *result = F::fold(*result, *x);
+            }
+        };
+        for four in fours {
+            for i in 0..CHAINS {
+                fold(&mut partial[i], &four[i]);
+            }
+        }
+        for (i, lanes) in rest.iter().enumerate() {
+            fold(&mut partial[i], lanes);
+        }
+        let mut result = T::from_f64(F::START);
+        for part in partial.iter().flat_map(|lanes| lanes.as_ref()).chain(&x[x.len() - x.len() % T::LANES..])
+        {
+            result = F::fold(result, *part);
+        }
+        let result = F::finish(result, n);
+        y.set([], if call.accumulate() { F::fold(y.at([]), result) } else { result });
+        Ok(())
+    }
 }
 
 /// Along one axis: `y[a,..] = fold_r x[a,r,..]`, where `AXIS` dimensions come before `r`.
@@ -68,7 +116,10 @@ macro_rules! reductions {
             $name,
             concat!("x[..] -> y[] ", $how),
             1.0,
-            $crate::op::implementations!((whole::<f32, $fold>, whole::<f64, $fold>)),
+            $crate::op::implementations!(
+                (whole::<f32, $fold>, whole::<f64, $fold>),
+                flat, (whole_flat::<f32, $fold>, whole_flat::<f64, $fold>), 1, [R R]
+            ),
         )
         .samples(|draw| Sample::new(Tolerance::$tolerance).$argument(draw.shape()).real([]));
 

@@ -33,8 +33,8 @@ fn body_tt<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     body(s, call, true, true)
 }
 
-/// How many `k` are gathered at a time: 64 vectors are 4 kB, which stay in the first cache.
-const PANEL: usize = 64;
+/// How many `k` are gathered at a time: 32 vectors are 2 kB, which stay in the first cache.
+const PANEL: usize = 32;
 
 /// Where the numbers of `a` for a row lie: that of `k` at `row * row_step + k * k_step`.
 #[derive(Clone, Copy)]

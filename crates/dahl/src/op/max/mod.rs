@@ -2,7 +2,7 @@
 //! minus infinity.
 
 use super::real::Real;
-use super::reduce::{Fold, along, reductions, whole};
+use super::reduce::{Fold, along, reductions, whole, whole_flat};
 use dahl_runtime::codelet::{Codelet, Draw, Sample, Tolerance};
 
 reductions!(

@@ -4,7 +4,7 @@
 //! add up to the mean however it is cut.
 
 use super::real::Real;
-use super::reduce::{Fold, along, reductions, whole};
+use super::reduce::{Fold, along, reductions, whole, whole_flat};
 use dahl_runtime::codelet::{Codelet, Draw, Sample, Tolerance};
 
 reductions!(
