@@ -14,6 +14,7 @@ use dahl_runtime::engine::{Outputs, Pool, Session, Store};
 use dahl_runtime::graph::{Graph, StateId, Var, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, Plan, TaskCut};
+use dahl_runtime::schedule::Policy;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -172,9 +173,12 @@ impl Trial {
     }
 
     /// The outputs of two steps; both must be the same.
-    fn run(mut self, case: &Case, pool: &Arc<Pool>, eager: bool) -> Vec<Vec<f64>> {
+    fn run(mut self, case: &Case, pool: &Arc<Pool>, policy: Option<Policy>) -> Vec<Vec<f64>> {
         let lowered = lower(&self.graph, &self.cut).unwrap_or_else(|error| panic!("{case}: {error}"));
-        let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, pool.n_workers()) };
+        let plan = match policy {
+            Some(policy) => Plan::open(&lowered, policy),
+            None => Plan::heuristic(&lowered, pool.n_workers()),
+        };
         let mut session = Session::new(pool, &lowered, &plan, 0).expect("a plan for this graph");
         let mut steps = Vec::new();
         let result = session.run(
@@ -226,7 +230,8 @@ fn every_tiling_computes_the_same() {
                     }
                     let (trial, cuts) = Trial::new(&case, implementation, &mut draw);
                     let pool = &pools[draw.below(2)];
-                    let got = trial.run(&case, pool, draw.below(2) == 0);
+                    let policy = [None, Some(Policy::Eager), Some(Policy::Steal)][draw.below(3)];
+                    let got = trial.run(&case, pool, policy);
                     let expected = run(&case, "reference", dtype, Window::Whole);
                     let what = format!("{} cut {cuts:?}", implementation.name);
                     assert_close(&case, &what, dtype, &expected, &got);
@@ -254,7 +259,9 @@ fn every_axis_of_every_codelet_is_cut() {
             let mut draw = Draw::new(1000 + number);
             let case = Case::new(codelet, number, &mut draw);
             let (_, cuts) = Trial::new(&case, &codelet.implementations[0], &mut draw);
-            for (i, axis) in case.bound.axes().iter().enumerate().filter(|(_, axis)| axis.split != Split::Never) {
+            for (i, axis) in
+                case.bound.axes().iter().enumerate().filter(|(_, axis)| axis.split != Split::Never)
+            {
                 let is_cut = cuts.iter().any(|(cut, ranges)| *cut == i && ranges.len() > 1);
                 *n_cuts.entry(axis.name.clone()).or_default() += usize::from(is_cut);
             }
