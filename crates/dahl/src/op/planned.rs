@@ -45,8 +45,6 @@ pub const PLANNED: &[(&str, &str)] = &[
     ("dropout", "x[..] counter[] -> y[..]"),
     // The same coins again, so that no mask is stored.
     ("dropout_backward", "dy[..] counter[] -> dx[..]"),
-    // Residual connection.
-    ("add", "a[..] b[..] -> y[..]"),
     // With velocity.
     ("sgd_momentum", "g[i] lr[] p[i] v[i] -> p[i] v[i]"),
     // With first and second moments; the step number corrects their bias.
