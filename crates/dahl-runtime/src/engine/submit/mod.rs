@@ -83,6 +83,8 @@ struct Submission {
     free_bases: Vec<usize>,
     args: Vec<Argument>,
     preds: Vec<Ticket>,
+    /// An empty list for whoever waits next.
+    waits: Vec<Ticket>,
 }
 
 #[repr(align(128))]
@@ -247,23 +249,33 @@ impl Tasks {
     /// task that poisoned the region, if one did.
     pub fn wait(&self, base: usize, region: &Region, writes: bool) -> Result<()> {
         refuse_workers("an array cannot be read or written by the program inside of a task")?;
-        let mut tickets = Vec::new();
         let alive = |ticket| self.slots.is_alive(ticket);
-        lock(&self.submission.0).tracker.pending(base, region, writes, &mut tickets, alive);
-        tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
+        self.wait_for_all(|tracker, tickets| tracker.pending(base, region, writes, tickets, alive));
         self.failures.cause(base, region).map_or(Ok(()), Err)
     }
 
     /// Waits until every task on these allocations has finished.
     pub fn wait_idle(&self, bases: &[usize]) -> Result<()> {
         refuse_workers("memory cannot be taken back inside of a task")?;
-        let mut tickets = Vec::new();
+        let alive = |ticket| self.slots.is_alive(ticket);
         for &base in bases {
-            let submission = lock(&self.submission.0);
-            submission.tracker.unfinished(base, &mut tickets, |ticket| self.slots.is_alive(ticket));
+            self.wait_for_all(|tracker, tickets| tracker.unfinished(base, tickets, alive));
         }
-        tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
         Ok(())
+    }
+
+    /// Waits for the tasks that `find` finds.
+    fn wait_for_all(&self, find: impl FnOnce(&Tracker<Ticket>, &mut Vec<Ticket>)) {
+        let mut submission = lock(&self.submission.0);
+        let mut tickets = std::mem::take(&mut submission.waits);
+        find(&submission.tracker, &mut tickets);
+        if tickets.is_empty() {
+            submission.waits = tickets;
+            return;
+        }
+        drop(submission);
+        tickets.drain(..).for_each(|ticket| self.wait_for(ticket));
+        lock(&self.submission.0).waits = tickets;
     }
 
     /// Whether no task on this allocation is unfinished.
