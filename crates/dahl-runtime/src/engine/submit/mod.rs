@@ -33,7 +33,7 @@ use crate::machine::HOST;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop};
 use failures::Failures;
-use slots::{Body, Slots, Ticket};
+use slots::{Body, FEW_SUCCESSORS, FIRST_CHUNK, Slots, Ticket};
 use std::collections::VecDeque;
 use std::panic::Location;
 use templates::{Finder, Found, Template, TemplateId, Templates};
@@ -110,7 +110,12 @@ impl Tasks {
     pub fn new(pool: &Pool) -> Self {
         let worker = |unit: &crate::machine::Unit| Worker {
             serves: unit.memory == HOST,
-            scratch: Mutex::new(Scratch::default()),
+            // Who runs which task differs from round to round; nobody should need more room for it later.
+            scratch: Mutex::new(Scratch {
+                successors: Vec::with_capacity(FEW_SUCCESSORS),
+                freed: Vec::with_capacity(BATCH),
+                ..Scratch::default()
+            }),
         };
         Tasks {
             slots: Slots::new(),
@@ -119,12 +124,15 @@ impl Tasks {
             workers: pool.units().iter().map(worker).collect(),
             bell: pool.bell(),
             done: Padded::default(),
-            submission: Padded::default(),
+            submission: Padded(Mutex::new(Submission {
+                free_slots: Vec::with_capacity(FIRST_CHUNK),
+                ..Submission::default()
+            })),
             n_submitted: Padded::default(),
             ready: Queue::new(N_READY),
             n_overflow: Padded::default(),
             overflow: Padded::default(),
-            freed: Padded::default(),
+            freed: Padded(Mutex::new(Vec::with_capacity(FIRST_CHUNK))),
             n_finished: Padded::default(),
         }
     }
@@ -180,6 +188,8 @@ impl Tasks {
         body.template = found;
         // The slot keeps this list and gives its old one back.
         std::mem::swap(&mut body.args, args);
+        args.clear();
+        args.reserve(body.args.len());
         let n_inputs = self.template(&body.template).spec.n_inputs;
         for (i, arg) in body.args.iter().enumerate() {
             body.pointers[i] = arg.pointer;

@@ -1,0 +1,80 @@
+//! Cutting an array, working on its parts and reading it allocate nothing once every partition has followed every
+//! other one.
+#![cfg(not(feature = "shuttle"))]
+
+mod counting;
+mod kernels;
+
+use counting::n_allocations;
+use dahl_runtime::array::{Dtype, Params, TileSize, submit};
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::{Result, Runtime};
+use kernels::{BLEND, COPY};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const N_ROUNDS: usize = 50;
+
+/// Waits at the gate. All other tasks of a round follow it, so that each round has as many tasks in flight as any
+/// other, however fast the workers are.
+static WAIT: Codelet = Codelet::new(
+    "wait",
+    "x[i,j] -> x[i,j]",
+    0.0,
+    &[Implementation {
+        name: "reference",
+        version: 1,
+        dtype: Dtype::F32,
+        needs: Needs::Nothing,
+        kernel: wait,
+    }],
+);
+
+static IS_OPEN: AtomicBool = AtomicBool::new(false);
+
+fn wait(_: &Call<'_>) -> Result<()> {
+    while !IS_OPEN.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+#[test]
+fn partitions_that_come_back_allocate_nothing() -> Result<()> {
+    // One worker: each prepares itself with its first task, and when a second one gets its first is left to chance.
+    let runtime = Runtime::new(&Machine::with_workers(1))?;
+    let mut x = runtime.owned_from([18, 10], &[1.0f32; 180])?;
+    let mut y = runtime.owned::<f32, 2>([16, 8])?;
+    let none = Params { scalars: &[0.0], ..Params::default() };
+    let mut counts = Vec::with_capacity(N_ROUNDS);
+    for round in 0..N_ROUNDS {
+        let before = n_allocations();
+        IS_OPEN.store(false, Ordering::Release);
+        submit(&WAIT, "reference", &[], &mut [&mut x], none)?;
+        // Tiles, bands of tiles, and columns, one partition after the other.
+        let grid = [TileSize::Size(8), TileSize::Count(2)];
+        for (from, mut to) in x.view().into_region([1..17, 1..9])?.grid(grid)?.zip(y.grid_mut(grid)?) {
+            submit(&BLEND, "reference", &[&from], &mut [&mut to], none)?;
+        }
+        for (from, mut band) in x.view().into_region([0..16, 0..8])?.split(0, 3)?.zip(y.split_mut(0, 3)?) {
+            for (from, mut to) in from.split(1, 2)?.zip(band.split_mut(1, 2)?) {
+                submit(&BLEND, "reference", &[&from], &mut [&mut to], none)?;
+            }
+        }
+        for (from, mut to) in y.tiles(1, 3)?.zip(x.view_mut().into_region([1..17, 1..9])?.tiles_mut(1, 3)?) {
+            submit(&COPY, "reference", &[&from], &mut [&mut to], none)?;
+        }
+        IS_OPEN.store(true, Ordering::Release);
+        // Both whole arrays, although they were used in parts.
+        let value = x.read()?[[8, 4]];
+        assert_eq!(y.read()?[[7, 3]], value, "round {round}");
+        counts.push(n_allocations() - before);
+        runtime.wait()?;
+    }
+    assert!(counts[0] > 0, "the allocator counts");
+    // The second round is the first one that begins with arrays that were last used in columns; in the third, a list
+    // of readers that comes from another cell may still be too short.
+    assert!(counts[1] < 10 && counts[2] < 3, "few things are new in the second round: {counts:?}");
+    assert!(counts[3..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
+    Ok(())
+}
