@@ -59,7 +59,7 @@ impl Tolerance {
         if self.bits {
             return actual.same_bits(expected);
         }
-        let (a, b) = (actual.to_f64(), expected.to_f64());
+        let (a, b) = (actual.widen(), expected.widen());
         if a.is_nan() || b.is_nan() {
             return self.nan && a.is_nan() && b.is_nan();
         }
@@ -121,7 +121,7 @@ impl Distance {
     /// From one number to another: nothing if they are equal, as far as can be if one of them is a NaN or if they
     /// differ and one is infinite.
     pub fn between<T: Element>(a: T, b: T) -> Self {
-        let (x, y) = (a.to_f64(), b.to_f64());
+        let (x, y) = (a.widen(), b.widen());
         if a == b {
             return Distance::default();
         }
@@ -129,9 +129,10 @@ impl Distance {
         if !x.is_finite() || !y.is_finite() {
             return Distance { absolute: f64::INFINITY, relative: f64::INFINITY, ulps: a.ulps(b) };
         }
-        // The difference of two huge numbers may overflow; their share of it does not.
         let scale = x.abs().max(y.abs());
-        Distance { absolute, relative: (x / scale - y / scale).abs(), ulps: a.ulps(b) }
+        // The difference of two huge numbers may overflow; their share of it does not.
+        let relative = if absolute.is_finite() { absolute / scale } else { (x / scale - y / scale).abs() };
+        Distance { absolute, relative, ulps: a.ulps(b) }
     }
 }
 

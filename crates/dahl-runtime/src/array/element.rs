@@ -27,7 +27,7 @@ pub trait Element:
     const DTYPE: Dtype;
 
     /// The same number, exact for every type but integers beyond 53 bits, of which there is none.
-    fn to_f64(self) -> f64;
+    fn widen(self) -> f64;
 
     /// Whether both have the same bits: unlike `==`, this tells the zeros apart and recognises a NaN.
     fn same_bits(self, other: Self) -> bool;
@@ -101,7 +101,7 @@ macro_rules! elements {
     (@is_float integer) => { false };
 
     (@methods float) => {
-        fn to_f64(self) -> f64 {
+        fn widen(self) -> f64 {
             f64::from(self)
         }
         fn same_bits(self, other: Self) -> bool {
@@ -120,7 +120,7 @@ macro_rules! elements {
         }
     };
     (@methods integer) => {
-        fn to_f64(self) -> f64 {
+        fn widen(self) -> f64 {
             f64::from(self)
         }
         fn same_bits(self, other: Self) -> bool {
