@@ -6,38 +6,13 @@ mod counting;
 mod kernels;
 
 use counting::n_allocations;
-use dahl_runtime::array::{Dtype, Params, TileSize, submit};
-use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl_runtime::array::{Params, TileSize, submit};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::{Result, Runtime};
-use kernels::{BLEND, COPY};
-use std::sync::atomic::{AtomicBool, Ordering};
+use kernels::{BLEND, COPY, IS_OPEN, WAIT};
+use std::sync::atomic::Ordering;
 
 const N_ROUNDS: usize = 50;
-
-/// Waits at the gate. All other tasks of a round follow it, so that each round has as many tasks in flight as any
-/// other, however fast the workers are.
-static WAIT: Codelet = Codelet::new(
-    "wait",
-    "x[i,j] -> x[i,j]",
-    0.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        needs: Needs::Nothing,
-        kernel: wait,
-    }],
-);
-
-static IS_OPEN: AtomicBool = AtomicBool::new(false);
-
-fn wait(_: &Call<'_>) -> Result<()> {
-    while !IS_OPEN.load(Ordering::Acquire) {
-        std::thread::yield_now();
-    }
-    Ok(())
-}
 
 #[test]
 fn partitions_that_come_back_allocate_nothing() -> Result<()> {
@@ -49,6 +24,8 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
     let mut counts = Vec::with_capacity(N_ROUNDS);
     for round in 0..N_ROUNDS {
         let before = n_allocations();
+        // All tasks follow one that waits until they are submitted, so that each round has as many tasks in flight as
+        // any other, however fast the worker is.
         IS_OPEN.store(false, Ordering::Release);
         submit(&WAIT, "reference", &[], &mut [&mut x], none)?;
         // Tiles, bands of tiles, and columns, one partition after the other.

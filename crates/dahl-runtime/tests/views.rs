@@ -6,8 +6,9 @@ mod kernels;
 use dahl_runtime::array::{Array, Owned, Params, Part, TileSize, Tolerance, assert_close, submit};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::{ErrorKind, Result, Runtime};
-use kernels::{BLEND, COPY, FAIL, random};
+use kernels::{BLEND, COPY, FAIL, IS_OPEN, WAIT, random};
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 
 fn runtime(n_workers: usize) -> Runtime {
     Runtime::new(&Machine::with_workers(n_workers)).expect("a machine with CPU units")
@@ -158,7 +159,7 @@ fn covered<const R: usize>(shape: [usize; R], outer: [TileSize; R], inner: [Tile
     let n_parts: usize = parts.n_parts().iter().product();
     assert!(parts.len() == n_parts && n_parts <= shape.iter().map(|&n| n.max(1)).product());
     for part in parts {
-        assert!(part.len() > 0 || shape.contains(&0), "only an empty array has an empty part");
+        assert!(!part.is_empty() || shape.contains(&0), "only an empty array has an empty part");
         for mut small in part.into_grid(inner)? {
             small.write()?.iter_mut().for_each(|element| *element += 1);
         }
@@ -324,6 +325,34 @@ fn a_failure_is_healed_only_where_it_was_overwritten() -> Result<()> {
     let whole = runtime.owned_from([8, 2], &[2.0f32; 16])?;
     submit(&COPY, "reference", &[&whole], &mut [&mut y], Params::default())?;
     assert_eq!(y.to_vec()?, [2.0; 16]);
+    Ok(())
+}
+
+#[test]
+fn putting_parts_together_waits_for_nothing() -> Result<()> {
+    let runtime = runtime(2);
+    let one = runtime.owned_from([2, 4], &[1.0f32; 8])?;
+    let mut y = runtime.owned::<f32, 2>([4, 4])?;
+    let none = Params { scalars: &[0.0], ..Params::default() };
+    let mut upper = y.split_mut(0, 2)?.next().expect("a half");
+    submit(&WAIT, "reference", &[], &mut [&mut upper], none)?;
+    // The upper half is not done before the gate opens. The whole is back, and cut in other ways; whatever does not
+    // touch the upper half goes on.
+    let mut lower = y.split_mut(0, 2)?.nth(1).expect("a half");
+    submit(&BLEND, "reference", &[&one], &mut [&mut lower], none)?;
+    assert_eq!(lower.read()?[[1, 3]], 1.0);
+    let mut turned = y.view_mut().into_transposed().into_region([0..4, 2..4])?;
+    submit(&BLEND, "reference", &[&one.view().into_transposed()], &mut [&mut turned], none)?;
+    let mut tile = y.grid_mut([TileSize::Size(2), TileSize::Size(2)])?.nth(2).expect("a tile");
+    tile.write()?[[0, 0]] += 1.0;
+    let mut band = y.view_mut().into_flat()?.into_region([8..16])?.into_reshaped([2, 4])?;
+    submit(&BLEND, "reference", &[&one], &mut [&mut band], none)?;
+    assert_eq!(band.to_vec()?, [2.25, 1.75, 1.75, 1.75, 1.75, 1.75, 1.75, 1.75]);
+    // Tasks on the whole come after all of them.
+    let whole = runtime.owned_from([4, 4], &[1.0f32; 16])?;
+    submit(&BLEND, "reference", &[&whole], &mut [&mut y], none)?;
+    IS_OPEN.store(true, Ordering::Release);
+    assert_eq!(y.to_vec()?[6..10], [1.0, 1.0, 2.125, 1.875]);
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
 use dahl_runtime::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const fn reference(kernel: Kernel) -> Implementation {
     Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
@@ -61,6 +62,19 @@ fn fail(call: &Call<'_>) -> Result<()> {
         2.0 => panic!("asked to panic"),
         _ => copy(call),
     }
+}
+
+/// Runs until the gate is open, and changes nothing. One test per program may use it.
+pub static WAIT: Codelet = Codelet::new("wait", "x[i,j] -> x[i,j]", 0.0, &[reference(wait)]);
+
+/// What [`WAIT`] waits for.
+pub static IS_OPEN: AtomicBool = AtomicBool::new(false);
+
+fn wait(_: &Call<'_>) -> Result<()> {
+    while !IS_OPEN.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// A pseudo-random number below `n`.
