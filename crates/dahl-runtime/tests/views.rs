@@ -321,7 +321,10 @@ fn a_failure_is_healed_only_where_it_was_overwritten() -> Result<()> {
     submit(&FAIL, "reference", &[&x], &mut [&mut even], Params { scalars: &[1.0], ..Params::default() })?;
     let mut odd = y.view_mut().into_region([1..8, 0..2])?.into_stepped(0, 2)?;
     submit(&COPY, "reference", &[&x], &mut [&mut odd], Params::default())?;
-    assert_eq!(y.read().map(|_| ()).unwrap_err().kind(), ErrorKind::Task, "the even rows have no content");
+    for row in [0, 2, 4, 6] {
+        let row = y.view().into_region([row..row + 1, 0..2])?;
+        assert_eq!(row.read().map(|_| ()).unwrap_err().kind(), ErrorKind::Task, "even rows have no content");
+    }
     let whole = runtime.owned_from([8, 2], &[2.0f32; 16])?;
     submit(&COPY, "reference", &[&whole], &mut [&mut y], Params::default())?;
     assert_eq!(y.to_vec()?, [2.0; 16]);
