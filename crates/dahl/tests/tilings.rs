@@ -3,14 +3,18 @@
 //! The step has every mechanism of lowering: halos (convolution and pooling), reshaped views (flatten), arrays that
 //! are updated in place (ReLU, weights), several arrays in one (the flat gradients), and reductions over cut axes.
 
+mod sharing;
+
 use dahl::op;
+use dahl::train::Schedule;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::{BufferKind, Graph, Lowered, Role, Var, lower};
+use dahl_runtime::graph::{Graph, Role, Var, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::{Cut, CutOptions};
 use proptest::prelude::*;
+use sharing::check_memory;
 use std::sync::Arc;
 
 /// The extents of the step.
@@ -98,11 +102,11 @@ fn record(sizes: &Sizes) -> Step {
 }
 
 /// Three steps, cut and run in some way; the outputs of every step.
-fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_unit: bool) -> Vec<f64> {
+fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, test_unit: bool) -> Vec<f64> {
     let mut step = record(sizes);
     let cut = Cut::heuristic(&step.graph, options).unwrap();
     let lowered = lower(&step.graph, &cut).unwrap();
-    let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, workers) };
+    let plan = schedule.plan(&lowered, workers);
     check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
@@ -118,48 +122,6 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_un
     });
     result.unwrap();
     values
-}
-
-/// No two buffers share memory unless every task of the one comes before every task of the other.
-fn check_memory(lowered: &Lowered, plan: &Plan) {
-    let memory = plan.memory();
-    let n = lowered.tasks().len();
-    let mut before = vec![vec![false; n]; n];
-    for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
-        before[edge.from as usize][edge.to as usize] = true;
-    }
-    for placement in plan.placement() {
-        for order in &placement.order {
-            let fixed: Vec<u32> =
-                order.iter().copied().filter(|&task| !placement.is_floating(task)).collect();
-            fixed.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
-        }
-    }
-    for k in 0..n {
-        let after_k = before[k].clone();
-        for row in before.iter_mut().filter(|row| row[k]) {
-            row.iter_mut().zip(&after_k).for_each(|(reaches, &through_k)| *reaches |= through_k);
-        }
-    }
-    let users = |buffer: usize| -> Vec<usize> {
-        (0..n).filter(|&t| lowered.tasks()[t].places.iter().any(|place| place.buffer == buffer)).collect()
-    };
-    let temporaries: Vec<(usize, usize, usize, Vec<usize>)> = (0..lowered.buffers().len())
-        .filter(|&b| lowered.buffers()[b].kind == BufferKind::Temporary)
-        .map(|b| (b, memory.offsets[b].unwrap(), lowered.buffers()[b].bytes, users(b)))
-        .collect();
-    for (i, (a, a_start, a_len, a_users)) in temporaries.iter().enumerate() {
-        for (b, b_start, b_len, b_users) in &temporaries[i + 1..] {
-            if a_start + a_len <= *b_start || b_start + b_len <= *a_start {
-                continue;
-            }
-            let all = |first: &[usize], second: &[usize]| {
-                first.iter().all(|&x| second.iter().all(|&y| before[x][y]))
-            };
-            assert!(all(a_users, b_users) || all(b_users, a_users), "buffers {a} and {b} share memory");
-        }
-        assert!(a_start + a_len <= memory.bytes);
-    }
 }
 
 fn close(a: &[f64], b: &[f64]) -> bool {
@@ -201,14 +163,14 @@ proptest! {
         tiling in tiling(),
         groups in 1..6_usize,
         workers in 1..4_usize,
-        eager: bool,
+        schedule in 0..4_usize,
         test_unit: bool,
     ) {
-        let whole = run(&sizes, &reference(Vec::new(), 1), 1, false, false);
-        let cut = run(&sizes, &reference(tiling.clone(), groups), workers, eager, test_unit);
+        let whole = run(&sizes, &reference(Vec::new(), 1), 1, Schedule::Fixed, false);
+        let cut = run(&sizes, &reference(tiling.clone(), groups), workers, Schedule::ALL[schedule], test_unit);
         prop_assert!(close(&whole, &cut), "{sizes:?} {tiling:?}");
         // The same cut gives the same bits however it is run.
-        let again = run(&sizes, &reference(tiling, groups), 1, !eager, false);
+        let again = run(&sizes, &reference(tiling, groups), 1, Schedule::ALL[3 - schedule], false);
         let same = cut.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits());
         prop_assert!(same, "bits differ");
     }
@@ -219,13 +181,13 @@ proptest! {
         tile in 1..40_usize,
         groups in 1..6_usize,
         workers in 1..4_usize,
-        eager: bool,
+        schedule in 0..4_usize,
         test_unit: bool,
     ) {
-        let whole = run(&sizes, &reference(Vec::new(), 1), 1, false, false);
+        let whole = run(&sizes, &reference(Vec::new(), 1), 1, Schedule::Fixed, false);
         let tilings = vec![vec![("n".into(), TileSize::Size(tile))], vec![("i".into(), TileSize::AtMost(50))]];
         let options = CutOptions { tilings, tiles_per_group: 1, max_groups: groups, ..CutOptions::default() };
-        let lanes = run(&sizes, &options, workers, eager, test_unit);
+        let lanes = run(&sizes, &options, workers, Schedule::ALL[schedule], test_unit);
         prop_assert!(close(&whole, &lanes), "{sizes:?} {tile}");
     }
 }

@@ -8,7 +8,8 @@ use dahl_runtime::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const fn reference(kernel: Kernel) -> Implementation {
+/// The only implementation of a codelet.
+pub const fn reference(kernel: Kernel) -> Implementation {
     Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
 }
 

@@ -57,7 +57,10 @@ pub(crate) struct Tasks {
     done: Padded<Done>,
     submission: Padded<Mutex<Submission>>,
     n_submitted: Padded<AtomicUsize>,
-    ready: Queue,
+    /// Ready tasks, the urgent ones in the first queue.
+    ready: [Queue; 2],
+    /// Tasks with a smaller number are passed over if they have not started.
+    cancelled: AtomicUsize,
     n_overflow: Padded<AtomicUsize>,
     overflow: Padded<Mutex<VecDeque<u32>>>,
     freed: Padded<Mutex<Vec<u32>>>,
@@ -129,7 +132,8 @@ impl Tasks {
                 ..Submission::default()
             })),
             n_submitted: Padded::default(),
-            ready: Queue::new(N_READY),
+            ready: [Queue::new(N_READY), Queue::new(N_READY)],
+            cancelled: AtomicUsize::new(0),
             n_overflow: Padded::default(),
             overflow: Padded::default(),
             freed: Padded(Mutex::new(Vec::with_capacity(FIRST_CHUNK))),
@@ -182,6 +186,7 @@ impl Tasks {
         // SAFETY: the slot has just been taken from the free list and is nowhere else.
         let body = unsafe { slot.body() };
         body.n_args = args.len() as u32;
+        body.number = self.n_submitted.0.load(Ordering::Relaxed);
         body.location = location;
         body.scalars.clear();
         body.scalars.extend_from_slice(scalars);
@@ -195,6 +200,7 @@ impl Tasks {
             body.pointers[i] = arg.pointer;
             tracker.access_alive(arg.base, &arg.region, i >= n_inputs, ticket, preds, alive);
         }
+        slot.urgent.store(request.urgent, Ordering::Relaxed);
         slot.pending.store(1, Ordering::Relaxed);
         for &pred in &*preds {
             let mut links = lock(&self.slots.get(pred.slot()).links);
@@ -235,7 +241,8 @@ impl Tasks {
     }
 
     fn push_ready(&self, index: u32) {
-        if self.ready.push(index as usize).is_err() {
+        let urgent = self.slots.get(index).urgent.load(Ordering::Relaxed);
+        if self.ready[usize::from(!urgent)].push(index as usize).is_err() {
             let mut overflow = lock(&self.overflow.0);
             overflow.push_back(index);
             self.n_overflow.0.store(overflow.len(), Ordering::Release);
@@ -243,7 +250,7 @@ impl Tasks {
     }
 
     fn pop_ready(&self) -> Option<u32> {
-        if let Some(index) = self.ready.pop() {
+        if let Some(index) = self.ready.iter().find_map(Queue::pop) {
             return Some(index as u32);
         }
         if self.n_overflow.0.load(Ordering::Acquire) == 0 {
@@ -286,6 +293,12 @@ impl Tasks {
         drop(submission);
         tickets.drain(..).for_each(|ticket| self.wait_for(ticket));
         lock(&self.submission.0).waits = tickets;
+    }
+
+    /// Passes over every task that has been submitted and has not started; what they would have written is poisoned.
+    pub fn cancel(&self) {
+        let _submission = lock(&self.submission.0);
+        self.cancelled.store(self.n_submitted.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether no task on this allocation is unfinished.
@@ -342,9 +355,12 @@ impl Tasks {
             // SAFETY: this worker has found the task ready, and puts the slot on the free list later.
             let body = unsafe { slot.body() };
             let template = self.template(&body.template);
-            let cause = match self.failures.any() {
-                true => self.failures.cause_of(&body.args, &template.reads),
-                false => None,
+            let cause = if body.number < self.cancelled.load(Ordering::Relaxed) {
+                Some(cancelled().in_task(template.describe()).at(body.location))
+            } else if self.failures.any() {
+                self.failures.cause_of(&body.args, &template.reads)
+            } else {
+                None
             };
             let outcome = match cause {
                 Some(cause) => Err(cause),
@@ -441,8 +457,13 @@ impl Source for Tasks {
 
     fn has_work(&self, worker: usize) -> bool {
         self.workers[worker].serves
-            && (!self.ready.is_empty() || self.n_overflow.0.load(Ordering::Acquire) > 0)
+            && (!self.ready.iter().all(Queue::is_empty) || self.n_overflow.0.load(Ordering::Acquire) > 0)
     }
+}
+
+#[cold]
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the task was cancelled before it started")
 }
 
 fn refuse_workers(what: &str) -> Result<()> {
