@@ -1,36 +1,16 @@
 //! Submission allocates nothing once it has warmed up.
 #![cfg(not(feature = "shuttle"))]
-#![expect(unsafe_code, reason = "counts what goes through the allocator")]
 
+mod counting;
 mod kernels;
 
+use counting::n_allocations;
 use dahl_runtime::array::{Array, Params, submit};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::{Result, Runtime};
 use kernels::{BLEND, SHIFT};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const N_STEPS: usize = 600;
-
-struct Counting;
-static N_ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: hands everything to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        N_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of the same function.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of the same function.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_steady_state_allocates_nothing() -> Result<()> {
@@ -39,7 +19,7 @@ fn a_steady_state_allocates_nothing() -> Result<()> {
     let mut counts = Vec::with_capacity(N_STEPS);
     let mut weights = runtime.owned::<f32, 2>([8, 8])?;
     for _ in 0..N_STEPS {
-        let before = N_ALLOCATIONS.load(Ordering::Relaxed);
+        let before = n_allocations();
         {
             let x = arena.array::<f32, 2>([8, 8])?;
             let mut y = arena.array::<f32, 1>([128])?;
@@ -55,7 +35,7 @@ fn a_steady_state_allocates_nothing() -> Result<()> {
         }
         arena.reset()?;
         runtime.wait()?;
-        counts.push(N_ALLOCATIONS.load(Ordering::Relaxed) - before);
+        counts.push(n_allocations() - before);
     }
     // Left are the list of tasks that a reset waits for, and lists of successors that grow when a slot has more
     // of them than ever before: far less than one in a hundred tasks, and fewer and fewer.

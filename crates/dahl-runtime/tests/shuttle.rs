@@ -6,7 +6,7 @@
 
 mod kernels;
 
-use dahl_runtime::array::{Array, Params, submit};
+use dahl_runtime::array::{Array, Params, TileSize, submit};
 use dahl_runtime::engine::bell::Bell;
 use dahl_runtime::engine::queue::Queue;
 use dahl_runtime::engine::{Pool, Source};
@@ -221,6 +221,76 @@ fn guards() -> Result<()> {
 #[test]
 fn guards_wait_for_what_matters() {
     explore(1000, || guards().expect("nothing fails"));
+}
+
+fn parent_and_parts() -> Result<()> {
+    let runtime = runtime(2);
+    let mut x = runtime.owned::<f32, 1>([4])?;
+    submit(&SHIFT, "reference", &[], &mut [&mut x], scalars(&[1.0]))?;
+    let x = x.into_reshaped([2, 2])?;
+    let mut y = runtime.owned::<f32, 2>([2, 2])?;
+    {
+        // The parent stays readable while tasks read its parts, and the guard lives on while they run.
+        let before = x.read()?;
+        for (from, mut to) in x.split(0, 2)?.zip(y.split_mut(0, 2)?) {
+            submit(&BLEND, "reference", &[&from], &mut [&mut to], scalars(&[0.0]))?;
+        }
+        let during = x.read()?;
+        assert_eq!((before[[1, 1]], during[[0, 0]]), (1.0, 1.0));
+    }
+    assert_eq!(y.to_vec()?, [1.0; 4]);
+    Ok(())
+}
+
+#[test]
+fn a_parent_is_read_while_tasks_read_its_parts() {
+    explore(1000, || parent_and_parts().expect("nothing fails"));
+}
+
+fn partitions_in_turn() -> Result<()> {
+    let runtime = runtime(2);
+    let one = runtime.owned_from([2, 2], &[1.0f32; 4])?;
+    let mut y = runtime.owned::<f32, 2>([2, 2])?;
+    // Columns, then tiles, then the transposed whole: nobody waits in between, and each comes after what it overlaps.
+    for (from, mut to) in one.split(1, 2)?.zip(y.split_mut(1, 2)?) {
+        submit(&BLEND, "reference", &[&from], &mut [&mut to], scalars(&[0.0]))?;
+    }
+    let tiles = [TileSize::Size(1), TileSize::Size(1)];
+    for (k, (from, mut to)) in one.grid(tiles)?.zip(y.grid_mut(tiles)?).enumerate() {
+        submit(&BLEND, "reference", &[&from], &mut [&mut to], scalars(&[k as f64]))?;
+    }
+    let mut turned = y.view_mut().into_transposed();
+    submit(&BLEND, "reference", &[&one], &mut [&mut turned], scalars(&[0.0]))?;
+    // A part first, then its parent.
+    assert_eq!(y.split(0, 2)?.nth(1).expect("a row").to_vec()?, [2.75, 3.25]);
+    assert_eq!(y.to_vec()?, [1.75, 2.25, 2.75, 3.25]);
+    Ok(())
+}
+
+#[test]
+fn partitions_follow_each_other_and_the_parent_follows_them() {
+    explore(1000, || partitions_in_turn().expect("nothing fails"));
+}
+
+fn reset_under_parts() -> Result<()> {
+    let runtime = runtime(2);
+    let mut total = runtime.owned::<f32, 2>([2, 1])?;
+    let mut arena = runtime.arena("batch");
+    for step in 0..3 {
+        let x = arena.filled([2, 1], step as f32)?;
+        for (from, mut to) in x.split(0, 2)?.zip(total.split_mut(0, 2)?) {
+            submit(&BLEND, "reference", &[&from], &mut [&mut to], scalars(&[0.0]))?;
+        }
+        // The parts are gone, their tasks may not be.
+        arena.reset()?;
+    }
+    assert_eq!(total.to_vec()?, [2.5; 2]);
+    Ok(())
+}
+
+#[test]
+fn an_arena_resets_under_tasks_on_parts() {
+    explore(800, || reset_under_parts().expect("nothing fails"));
 }
 
 fn failure() -> Result<()> {

@@ -187,7 +187,7 @@ fn mistakes_are_found_at_submission() -> Result<()> {
     assert_eq!(kind(submit(&COPY, "reference", &[&x], &mut [&mut away], none)), Err(ErrorKind::Usage));
     let text = submit(&COPY, "reference", &[&x], &mut [&mut narrow], none).unwrap_err().to_string();
     assert!(text.contains("copy") && text.contains("tests/submit.rs:"), "{text}");
-    assert!(x.split(2, 2).is_err() && x.split(0, 5).is_err() && x.split(0, 0).is_err());
+    assert!(x.split(2, 2).is_err() && x.split(0, 0).is_err() && x.tiles(1, 0).is_err());
     assert!(arena.array_from([3], &[1.0f32]).is_err());
     assert!(arena.array::<f32, 2>([usize::MAX, 2]).is_err());
     assert!(x.into_reshaped([5]).is_err());

@@ -2,11 +2,13 @@
 
 use super::guard::{ReadGuard, WriteGuard};
 use super::owned::Owned;
-use super::raw::{Place, Raw};
+use super::place::Place;
+use super::raw::Raw;
 use super::split::{Cut, Split, SplitMut};
 use super::{Element, Shape};
 use crate::arena::{Arena, BlockId};
-use crate::error::{Error, ErrorKind, Result};
+use crate::codelet::relation::TileSize;
+use crate::error::Result;
 use crate::runtime::Inner;
 use crate::sync::Arc;
 use std::fmt;
@@ -59,7 +61,8 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
         self.len() == 0
     }
 
-    /// Whether the elements lie in one piece. Parts along the first dimension of an array do, column tiles do not.
+    /// Whether the elements lie in one piece, last dimension fastest. Parts along the first dimension of an array
+    /// do, column tiles and transposed views do not.
     pub fn is_contiguous(&self) -> bool {
         self.raw.is_contiguous()
     }
@@ -78,68 +81,46 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     }
 
     /// Cuts the array into `n` parts along a dimension, as even as possible, for writing. While a part lives the
-    /// array itself cannot be used.
+    /// array itself cannot be used. There are never more parts than indices; an empty array has one empty part.
+    #[track_caller]
     pub fn split_mut(&mut self, axis: usize, n: usize) -> Result<SplitMut<'_, T, R>> {
-        Ok(SplitMut::new(Cut::by_count(self, axis, n)?))
+        Ok(SplitMut::new(Cut::along(self.view_mut(), axis, TileSize::Count(n))?))
     }
 
     /// Cuts the array into parts of `size` indices along a dimension (the last may be smaller), for writing.
+    #[track_caller]
     pub fn tiles_mut(&mut self, axis: usize, size: usize) -> Result<SplitMut<'_, T, R>> {
-        Ok(SplitMut::new(Cut::by_size(self, axis, size)?))
+        Ok(SplitMut::new(Cut::along(self.view_mut(), axis, TileSize::Size(size))?))
+    }
+
+    /// Cuts the array along all dimensions, for writing: `[TileSize::Size(8), TileSize::Count(2)]` gives tiles of 8
+    /// rows and half the columns, last dimension fastest. `TileSize::Count(1)` leaves a dimension whole.
+    #[track_caller]
+    pub fn grid_mut(&mut self, sizes: [TileSize; R]) -> Result<SplitMut<'_, T, R>> {
+        self.view_mut().into_grid(sizes)
     }
 
     /// Cuts the array into `n` parts along a dimension, for reading. The array stays readable.
+    #[track_caller]
     pub fn split(&self, axis: usize, n: usize) -> Result<Split<'_, T, R>> {
-        Ok(Split::new(Cut::by_count(self, axis, n)?))
+        Ok(Split::new(Cut::along(self.at(self.raw, self.place), axis, TileSize::Count(n))?))
     }
 
     /// Cuts the array into parts of `size` indices along a dimension (the last may be smaller), for reading.
+    #[track_caller]
     pub fn tiles(&self, axis: usize, size: usize) -> Result<Split<'_, T, R>> {
-        Ok(Split::new(Cut::by_size(self, axis, size)?))
+        Ok(Split::new(Cut::along(self.at(self.raw, self.place), axis, TileSize::Size(size))?))
     }
 
-    /// The same memory in another shape. Nothing is copied and nothing waits; the old name is gone.
-    ///
-    /// Fails if the number of elements differs or if the array is not in one piece (then [`Array::to_array`]
-    /// makes a copy that is).
+    /// Cuts the array along all dimensions, for reading; see [`Array::grid_mut`].
     #[track_caller]
-    pub fn into_reshaped<const S: usize>(self, shape: [usize; S]) -> Result<Array<'a, T, S>> {
-        self.check_reshape(&shape)?;
-        Ok(self.reshaped(shape))
+    pub fn grid(&self, sizes: [TileSize; R]) -> Result<Split<'_, T, R>> {
+        self.view().into_grid(sizes)
     }
 
-    /// The same memory as a vector, under the conditions of [`Array::into_reshaped`].
-    #[track_caller]
-    pub fn into_flat(self) -> Result<Array<'a, T, 1>> {
-        let len = self.len();
-        self.into_reshaped([len])
-    }
-
-    #[track_caller]
-    pub(crate) fn check_reshape(&self, shape: &[usize]) -> Result<()> {
-        let old = Shape::new(&self.raw.shape);
-        let len = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
-        let message = if len != Some(self.len()) {
-            let new = Shape::new(shape);
-            format!(
-                "an array of shape {old} has {} elements and cannot become one of shape {new}",
-                self.len()
-            )
-        } else if !self.is_contiguous() {
-            format!(
-                "a part of shape {old} that is not in one piece cannot be reshaped: make a copy with `to_array`"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(ErrorKind::Shape, message).at(std::panic::Location::caller()))
-    }
-
-    /// A reshape that has been checked.
-    pub(crate) fn reshaped<const S: usize>(self, shape: [usize; S]) -> Array<'a, T, S> {
-        let Array { runtime, raw, place, block, borrow } = self;
-        let place = if S == R && raw.shape[..] == shape[..] { place } else { place.reshaped() };
-        Array { runtime, raw: Raw::row_major(raw.pointer, shape), place, block, borrow }
+    /// Another view of the same allocation; whoever asks for it sees to it that it is borrowed as it is used.
+    pub(super) fn at(&self, raw: Raw<T, R>, place: Place) -> Array<'a, T, R> {
+        Array::new(Arc::clone(&self.runtime), raw, place)
     }
 
     /// A copy of the elements, last dimension fastest.
@@ -150,14 +131,14 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     /// A copy in an arena.
     pub fn to_array<'b>(&self, arena: &'b Arena) -> Result<Array<'b, T, R>> {
         let mut copy = arena.array(self.shape())?;
-        copy.write()?.copy_rows(&self.read()?);
+        copy.write()?.copy_from(&self.read()?)?;
         Ok(copy)
     }
 
     /// A copy with memory of its own.
     pub fn to_owned(&self) -> Result<Owned<T, R>> {
         let mut copy = Owned::zeros(&self.runtime, self.shape())?;
-        copy.write()?.copy_rows(&self.read()?);
+        copy.write()?.copy_from(&self.read()?)?;
         Ok(copy)
     }
 }

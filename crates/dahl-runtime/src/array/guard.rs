@@ -9,13 +9,15 @@
 use super::Element;
 use super::print;
 use super::raw::Raw;
-use crate::error::{Error, ErrorKind, Result};
+use super::values::{Values, common_shape};
+use crate::error::Result;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
+use std::panic::Location;
 use std::slice;
 
-/// Read access to an array: `guard[[row, column]]`, slices, and printing with aligned columns (`{:.3}`).
+/// Read access to an array: `guard[[row, column]]`, slices, and printing with aligned columns (`{:.3}`, `{:.2e}`).
 pub struct ReadGuard<'g, T, const R: usize> {
     raw: Raw<T, R>,
     borrow: PhantomData<&'g [T]>,
@@ -58,17 +60,27 @@ macro_rules! reading {
                 self.raw.is_contiguous().then(slice)
             }
 
-            /// Calls `f` with each row (the elements along the last dimension), in order.
-            pub fn for_each_row(&self, f: impl FnMut(&[T])) {
+            /// The rows (the elements along the last dimension), in order, if their elements are neighbours: always,
+            /// unless the view is transposed or leaves out columns.
+            pub fn rows(&self) -> Option<impl ExactSizeIterator<Item = &[T]>> {
+                let (starts, len) = self.raw.rows();
+                // SAFETY: as in `as_slice`; a row lies in one piece, as is checked below.
+                let row = move |start: *mut T| unsafe { slice::from_raw_parts(start.cast_const(), len) };
+                self.raw.has_rows().then(|| starts.map(row))
+            }
+
+            /// The elements, last dimension fastest, however they lie.
+            pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
                 // SAFETY: as in `as_slice`.
-                unsafe { self.raw.for_each_row(f) }
+                self.raw.elements().map(|element| unsafe { &*element })
             }
 
             /// A copy of the elements, last dimension fastest.
             pub fn to_vec(&self) -> Vec<T> {
-                let mut elements = Vec::with_capacity(self.len());
-                self.for_each_row(|row| elements.extend_from_slice(row));
-                elements
+                match self.as_slice() {
+                    Some(elements) => elements.to_vec(),
+                    None => self.iter().copied().collect(),
+                }
             }
         }
 
@@ -83,7 +95,13 @@ macro_rules! reading {
 
         impl<T: Element, const R: usize> fmt::Display for $guard<'_, T, R> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                print::print(f, &self.raw.shape, &self.to_vec())
+                print::print(f, self.raw.shape, |index| self[index], |x, f| fmt::Display::fmt(&x, f))
+            }
+        }
+
+        impl<T: Element, const R: usize> fmt::LowerExp for $guard<'_, T, R> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                print::print(f, self.raw.shape, |index| self[index], |x, f| fmt::LowerExp::fmt(&x, f))
             }
         }
 
@@ -107,41 +125,37 @@ impl<T: Element, const R: usize> WriteGuard<'_, T, R> {
         self.raw.is_contiguous().then(slice)
     }
 
-    /// Calls `f` with each row (the elements along the last dimension), in order, for writing.
-    pub fn for_each_row_mut(&mut self, f: impl FnMut(&mut [T])) {
-        // SAFETY: as in `as_mut_slice`.
-        unsafe { self.raw.for_each_row_mut(f) }
+    /// The rows (the elements along the last dimension), in order, for writing, if their elements are neighbours.
+    pub fn rows_mut(&mut self) -> Option<impl ExactSizeIterator<Item = &mut [T]>> {
+        let (starts, len) = self.raw.rows();
+        // SAFETY: as in `as_mut_slice`; a row lies in one piece, as is checked below, and rows do not overlap.
+        let row = move |start| unsafe { slice::from_raw_parts_mut(start, len) };
+        self.raw.has_rows().then(|| starts.map(row))
+    }
+
+    /// The elements, last dimension fastest, however they lie, for writing.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
+        // SAFETY: as in `as_mut_slice`; the elements are all different.
+        self.raw.elements().map(|element| unsafe { &mut *element })
     }
 
     /// Sets every element.
     pub fn fill(&mut self, value: T) {
-        self.for_each_row_mut(|row| row.fill(value));
+        match self.as_mut_slice() {
+            Some(elements) => elements.fill(value),
+            None => self.iter_mut().for_each(|element| *element = value),
+        }
     }
 
-    /// Copies these values, last dimension fastest.
-    pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        if values.len() != self.len() {
-            let (n, shape) = (values.len(), self.shape());
-            let message = format!("an array of shape {shape:?} needs {} values, not {n}", self.len());
-            return Err(Error::new(ErrorKind::Shape, message));
+    /// Copies these values, last dimension fastest: those of another array of the same shape, or of a slice.
+    #[track_caller]
+    pub fn copy_from(&mut self, values: &(impl Values<T> + ?Sized)) -> Result<()> {
+        common_shape(self, values).map_err(|error| error.at(Location::caller()))?;
+        match (self.as_mut_slice(), values.contiguous()) {
+            (Some(elements), Some(values)) => elements.copy_from_slice(values),
+            _ => self.iter_mut().zip(values.values()).for_each(|(element, &value)| *element = value),
         }
-        let mut rest = values;
-        self.for_each_row_mut(|row| {
-            let (head, tail) = rest.split_at(row.len());
-            row.copy_from_slice(head);
-            rest = tail;
-        });
         Ok(())
-    }
-
-    /// Copies an array of the same shape that is not this one.
-    pub(super) fn copy_rows(&mut self, from: &ReadGuard<'_, T, R>) {
-        assert_eq!(self.shape(), from.shape(), "a copy has the shape of its original");
-        match from.as_slice() {
-            Some(values) => self.copy_from(values),
-            None => self.copy_from(&from.to_vec()),
-        }
-        .expect("equal shapes have equally many elements");
     }
 }
 

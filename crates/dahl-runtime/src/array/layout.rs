@@ -1,6 +1,6 @@
 //! How the elements of a tile lie in memory.
 
-use super::Region;
+use super::{MAX_RANK, Region};
 
 /// The memory order of a tile buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +11,9 @@ pub enum Layout {
     /// innermost: `[n / lanes][other dimensions][n % lanes]`. The last group is padded to full width; the
     /// padding lanes hold unspecified finite or non-finite values which no kernel may let into a result.
     Lanes(usize),
+    /// This many elements between neighbours, per dimension: a view that is transposed or leaves out elements.
+    /// Tile buffers never lie like this; arrays that a program submits a task on may.
+    Strided([usize; MAX_RANK]),
 }
 
 impl Layout {
@@ -22,6 +25,15 @@ impl Layout {
                 Some(&n) => tile.shape()[1..].iter().product::<usize>() * n.next_multiple_of(lanes),
                 None => 1,
             },
+            Layout::Strided(_) if tile.is_empty() => 0,
+            Layout::Strided(strides) => {
+                1 + tile
+                    .shape()
+                    .iter()
+                    .zip(strides)
+                    .map(|(extent, stride)| (extent - 1) * stride)
+                    .sum::<usize>()
+            }
         }
     }
 
@@ -40,6 +52,9 @@ impl Layout {
             Layout::Lanes(lanes) if !index.is_empty() => {
                 let n = index[0] - lo[0];
                 row_major(1, n / lanes) * lanes + n % lanes
+            }
+            Layout::Strided(strides) => {
+                (0..index.len()).fold(0, |offset, i| offset + (index[i] - lo[i]) * strides[i])
             }
             _ => row_major(0, 0),
         }

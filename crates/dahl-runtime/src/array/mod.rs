@@ -9,11 +9,15 @@ mod element;
 mod shape;
 mod layout;
 mod raw;
+mod place;
 mod dense;
 mod owned;
+mod view;
 mod split;
+mod values;
 mod guard;
 mod print;
+mod compare;
 mod submit;
 /// The hidden beginning of the programs in [`ownership`].
 macro_rules! beginning {
@@ -35,13 +39,19 @@ macro_rules! beginning {
 }
 pub mod ownership;
 
+pub use compare::{Comparison, Distance, Mismatch, Tolerance, assert_close, compare};
 pub use dense::{Array, Block, Matrix, Scalar, Tensor, Vector};
-pub use element::{Dtype, Element};
+pub use element::{Dtype, Element, PerElement};
 pub use guard::{ReadGuard, WriteGuard};
 pub use layout::Layout;
-pub use owned::Owned;
+pub use owned::{Owned, OwnedBlock, OwnedMatrix, OwnedScalar, OwnedTensor, OwnedVector};
 pub use shape::{MAX_RANK, Region, Shape};
-pub use split::{Part, Split, SplitMut};
+pub use split::{Split, SplitMut};
 pub use submit::{AnyArray, AnyArrayMut, BEST, Params, infer_shapes, submit, submit_in_place};
+pub use values::Values;
+pub use view::Part;
 
-pub(crate) use raw::{Place, Raw, checked_bytes};
+pub use crate::codelet::relation::TileSize;
+
+pub(crate) use place::Place;
+pub(crate) use raw::{Raw, checked_bytes};

@@ -2,12 +2,24 @@
 
 use super::Element;
 use super::dense::Array;
-use super::raw::{Place, Raw, checked_bytes};
+use super::place::Place;
+use super::raw::{Raw, checked_bytes};
 use crate::error::Result;
 use crate::runtime::Inner;
 use crate::sync::Arc;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+
+/// A single value with memory of its own.
+pub type OwnedScalar<T> = Owned<T, 0>;
+/// A 1-D array with memory of its own.
+pub type OwnedVector<T> = Owned<T, 1>;
+/// A 2-D array with memory of its own.
+pub type OwnedMatrix<T> = Owned<T, 2>;
+/// A 3-D array with memory of its own.
+pub type OwnedBlock<T> = Owned<T, 3>;
+/// A 4-D array with memory of its own.
+pub type OwnedTensor<T> = Owned<T, 4>;
 
 /// An array with memory of its own. It can be used wherever an [`Array`] can; when it goes, its memory is freed
 /// as soon as the tasks on it have finished.

@@ -105,6 +105,26 @@
 //! # }
 //! ```
 //!
+//! Partitions of parts, tiles whose reads overlap, and a matrix seen transposed:
+//! ```
+#![doc = beginning!()]
+//! # use dahl_runtime::array::TileSize;
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! let mut x: Owned<f32, 2> = runtime.owned([6, 8])?;
+//! for band in x.split_mut(0, 2)? {
+//!     for mut tile in band.into_grid([TileSize::Size(2), TileSize::Count(3)])? {
+//!         tile.write()?.fill(1.0);
+//!     }
+//! }
+//! let windows: Vec<_> = x.grid([TileSize::Count(2), TileSize::Count(3)])?.with_halo([1, 1])?.collect();
+//! assert_eq!((windows[5].shape(), x.read()?[[5, 7]]), ([4, 4], 1.0));
+//! let turned = x.view().into_transposed();
+//! assert_eq!((turned.shape(), x.shape()), ([8, 6], [6, 8]));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Refused
 //!
 //! Using a parent while it is split for writing:
@@ -222,6 +242,74 @@
 //! let x = arena.filled([8], 1.0f32)?;
 //! let mut part = x.split(0, 2)?.next().unwrap();
 //! submit(&ADD, "reference", &[&x, &x], &mut [&mut part], Params::default())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Writing to a parent that is partitioned for reading:
+//! ```compile_fail,E0502
+#![doc = beginning!()]
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! # let arena = runtime.arena("work");
+//! let mut x = arena.filled([8], 1.0f32)?;
+//! let halves: Vec<_> = x.split(0, 2)?.collect();
+//! x.write()?;
+//! halves[0].read()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Two views for writing at the same time:
+//! ```compile_fail,E0499
+#![doc = beginning!()]
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! # let arena = runtime.arena("work");
+//! let mut x = arena.filled([8], 1.0f32)?;
+//! let (mut low, mut high) = (x.view_mut().into_region([0..5])?, x.view_mut().into_region([4..8])?);
+//! submit(&ADD, "reference", &[&low, &low], &mut [&mut high], Params::default())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A part of a part that outlives the whole:
+//! ```compile_fail,E0597
+#![doc = beginning!()]
+//! # use dahl_runtime::array::TileSize;
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! let mut part = {
+//!     let mut x: Owned<f32, 1> = runtime.owned([8])?;
+//!     x.view_mut().into_grid([TileSize::Count(2)])?.next().unwrap()
+//! };
+//! part.write()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Parts for writing that overlap:
+//! ```compile_fail,E0599
+#![doc = beginning!()]
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! # let arena = runtime.arena("work");
+//! let mut x = arena.filled([8], 1.0f32)?;
+//! let parts = x.split_mut(0, 2)?.with_halo([1])?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A slice of a guard that outlives it:
+//! ```compile_fail,E0716
+#![doc = beginning!()]
+//! # fn main() -> Result<()> {
+//! # let runtime = Runtime::new(&Machine::with_workers(2))?;
+//! # let arena = runtime.arena("work");
+//! let mut x = arena.filled([8], 1.0f32)?;
+//! let elements = x.read()?.as_slice().unwrap();
+//! x.write()?.fill(2.0);
+//! println!("{elements:?}");
 //! # Ok(())
 //! # }
 //! ```

@@ -1,12 +1,11 @@
-//! Where the elements of an array lie: address, extents and distances, and its place in its base allocation.
+//! Where the elements of an array lie: address, extents and distances.
 
-#![expect(unsafe_code, reason = "reads and writes elements through raw pointers")]
+#![expect(unsafe_code, reason = "lets addresses travel between threads")]
 
-use super::{Element, Region, Shape};
+use super::{Element, MAX_RANK, Shape};
 use crate::error::{Error, ErrorKind, Result};
-use std::slice;
 
-/// A strided window of memory, last dimension fastest. Only an address: whoever uses it answers for it.
+/// A strided window of memory. Only an address: whoever uses it answers for it.
 #[derive(Debug)]
 pub(crate) struct Raw<T, const R: usize> {
     pub pointer: *mut T,
@@ -29,7 +28,7 @@ unsafe impl<T: Element, const R: usize> Send for Raw<T, R> {}
 unsafe impl<T: Element, const R: usize> Sync for Raw<T, R> {}
 
 impl<T: Element, const R: usize> Raw<T, R> {
-    /// An array in one piece.
+    /// An array in one piece, last dimension fastest.
     pub fn row_major(pointer: *mut T, shape: [usize; R]) -> Self {
         let mut strides = [1; R];
         for dim in (0..R.saturating_sub(1)).rev() {
@@ -54,12 +53,9 @@ impl<T: Element, const R: usize> Raw<T, R> {
             })
     }
 
-    /// Elements from the first to the last one, both included.
-    pub fn span(&self) -> usize {
-        if self.len() == 0 {
-            return 0;
-        }
-        1 + (0..R).map(|dim| (self.shape[dim] - 1) * self.strides[dim]).sum::<usize>()
+    /// Whether the elements along the last dimension are neighbours.
+    pub fn has_rows(&self) -> bool {
+        R == 0 || self.shape[R - 1] <= 1 || self.strides[R - 1] == 1
     }
 
     /// The part of this window with this range of dimension `dim`.
@@ -70,15 +66,47 @@ impl<T: Element, const R: usize> Raw<T, R> {
         part
     }
 
-    /// The extents which, as those of a row-major array, give the same distances between elements.
-    pub fn tile(&self) -> Shape {
-        let mut tile = self.shape;
-        if !self.is_contiguous() {
-            for (extent, pair) in tile[1..].iter_mut().zip(self.strides.windows(2)) {
-                *extent = pair[0] / pair[1];
-            }
+    /// Every `step`-th index of dimension `dim`.
+    pub fn stepped(&self, dim: usize, step: usize) -> Self {
+        let mut part = *self;
+        part.shape[dim] = self.shape[dim].div_ceil(step);
+        if part.shape[dim] > 1 {
+            part.strides[dim] *= step;
         }
-        Shape::from(tile)
+        part
+    }
+
+    /// The same window with its dimensions in another order.
+    pub fn permuted(&self, axes: [usize; R]) -> Self {
+        Raw {
+            pointer: self.pointer,
+            shape: axes.map(|axis| self.shape[axis]),
+            strides: axes.map(|axis| self.strides[axis]),
+        }
+    }
+
+    /// The extents which, as those of a row-major array, give the same distances between elements, if there are any:
+    /// not for a transposed window, nor where the elements of a row are not neighbours.
+    pub fn tile(&self) -> Option<Shape> {
+        let mut tile = self.shape;
+        if self.is_contiguous() {
+            return Some(Shape::from(tile));
+        }
+        // The distance from one index to the next of `faster`, the last dimension that has to keep to one:
+        // dimensions with a single index fit anywhere.
+        let (mut distance, mut faster) = (1, R - 1);
+        if !self.has_rows() {
+            return None;
+        }
+        for dim in (0..R - 1).rev().filter(|&dim| self.shape[dim] > 1) {
+            let extent = self.strides[dim] / distance;
+            if extent < self.shape[faster] || !self.strides[dim].is_multiple_of(distance) {
+                return None;
+            }
+            tile[faster] = extent;
+            (distance, faster) = (self.strides[dim], dim);
+        }
+        Some(Shape::from(tile))
     }
 
     /// The element at an index.
@@ -95,44 +123,67 @@ impl<T: Element, const R: usize> Raw<T, R> {
         self.pointer.wrapping_add(offset)
     }
 
-    /// Calls `f` with each row (the elements of the last dimension, which are neighbours), in order.
-    ///
-    /// # Safety
-    /// The window's elements must be valid, initialised and not written to by anyone else meanwhile.
-    pub unsafe fn for_each_row(&self, mut f: impl FnMut(&[T])) {
-        self.for_each_row_start(|row, len| {
-            // SAFETY: the row lies inside of the window, for which the caller vouches.
-            f(unsafe { slice::from_raw_parts(row, len) });
-        });
+    /// The address of every element, last dimension fastest. They are all different.
+    pub fn elements(&self) -> impl ExactSizeIterator<Item = *mut T> + use<T, R> {
+        let pointer = self.pointer;
+        Offsets::new(&self.shape, &self.strides).map(move |offset| pointer.wrapping_add(offset))
     }
 
-    /// Calls `f` with each row, for writing.
-    ///
-    /// # Safety
-    /// The window's elements must be valid, initialised and not touched by anyone else meanwhile.
-    pub unsafe fn for_each_row_mut(&self, mut f: impl FnMut(&mut [T])) {
-        self.for_each_row_start(|row, len| {
-            // SAFETY: the row lies inside of the window, for which the caller vouches; rows do not overlap.
-            f(unsafe { slice::from_raw_parts_mut(row, len) });
-        });
-    }
-
-    fn for_each_row_start(&self, mut f: impl FnMut(*mut T, usize)) {
-        if self.len() == 0 {
-            return;
-        }
-        let row_len = self.shape.last().copied().unwrap_or(1);
-        let n_rows = self.len() / row_len;
-        for row in 0..n_rows {
-            let (mut rest, mut offset) = (row, 0);
-            for dim in (0..R.saturating_sub(1)).rev() {
-                offset += rest % self.shape[dim] * self.strides[dim];
-                rest /= self.shape[dim];
-            }
-            f(self.pointer.wrapping_add(offset), row_len);
-        }
+    /// The address of every row (the elements along the last dimension), in order, and how many elements a row
+    /// has. Rows do not overlap.
+    pub fn rows(&self) -> (impl ExactSizeIterator<Item = *mut T> + use<T, R>, usize) {
+        let mut starts = *self;
+        let len = starts.shape.last_mut().map_or(1, |last| std::mem::replace(last, (*last).min(1)));
+        (starts.elements(), len)
     }
 }
+
+/// The offsets of the elements of a strided window, last dimension fastest.
+struct Offsets {
+    shape: [usize; MAX_RANK],
+    strides: [usize; MAX_RANK],
+    index: [usize; MAX_RANK],
+    offset: usize,
+    n_left: usize,
+}
+
+impl Offsets {
+    fn new(shape: &[usize], strides: &[usize]) -> Self {
+        let n_left = shape.iter().product();
+        let mut offsets =
+            Offsets { shape: [1; MAX_RANK], strides: [0; MAX_RANK], index: [0; MAX_RANK], offset: 0, n_left };
+        let first = MAX_RANK - shape.len();
+        offsets.shape[first..].copy_from_slice(shape);
+        offsets.strides[first..].copy_from_slice(strides);
+        offsets
+    }
+}
+
+impl Iterator for Offsets {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        self.n_left = self.n_left.checked_sub(1)?;
+        let offset = self.offset;
+        for dim in (0..MAX_RANK).rev() {
+            self.index[dim] += 1;
+            self.offset += self.strides[dim];
+            if self.index[dim] < self.shape[dim] {
+                break;
+            }
+            self.offset -= self.index[dim] * self.strides[dim];
+            self.index[dim] = 0;
+        }
+        Some(offset)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.n_left, Some(self.n_left))
+    }
+}
+
+impl ExactSizeIterator for Offsets {}
 
 /// The bytes of an array, or an error if they cannot be counted.
 pub(crate) fn checked_bytes<T: Element>(shape: &[usize]) -> Result<usize> {
@@ -144,102 +195,55 @@ pub(crate) fn checked_bytes<T: Element>(shape: &[usize]) -> Result<usize> {
     })
 }
 
-/// Which part of which base allocation a view is, for dependencies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub base: usize,
-    /// The extents in which regions of the base are given, whatever the shape of the view.
-    base_shape: Shape,
-    /// A box that covers the view.
-    pub region: Region,
-    /// Where the first element lies in the base.
-    offset: usize,
-    /// Whether the dimensions of the view are those of the base; not so after a reshape.
-    is_aligned: bool,
-}
-
-impl Place {
-    /// All of an allocation.
-    pub fn whole(base: usize, shape: &[usize]) -> Self {
-        let base_shape = Shape::new(shape);
-        Place { base, base_shape, region: Region::whole(base_shape), offset: 0, is_aligned: true }
-    }
-
-    /// The same memory in another shape.
-    pub fn reshaped(mut self) -> Self {
-        self.is_aligned = false;
-        self
-    }
-
-    /// The place of `part`, which starts at index `start` of dimension `dim` of the window `of`.
-    pub fn slice<T: Element, const R: usize>(
-        &self,
-        of: &Raw<T, R>,
-        part: &Raw<T, R>,
-        dim: usize,
-        start: usize,
-    ) -> Self {
-        let offset = self.offset + start * of.strides[dim];
-        let region = if self.is_aligned {
-            let first = self.region.lo()[dim] + start;
-            self.region.with_range(dim, first..first + part.shape[dim])
-        } else {
-            // Exact where the part is a range of the base's slowest dimensions; otherwise a box around it, which
-            // may order tasks that could run together, but never the other way round.
-            bounding_box(self.base_shape, offset, part.span())
-        };
-        Place { offset, region, ..*self }
-    }
-}
-
-/// The smallest box that contains `len` neighbouring elements of an array.
-fn bounding_box(shape: Shape, start: usize, len: usize) -> Region {
-    let mut region = Region::whole(shape);
-    if len == 0 {
-        for dim in 0..shape.rank() {
-            region = region.with_range(dim, 0..0);
-        }
-        return region;
-    }
-    let (mut first, mut last) = (start, start + len - 1);
-    let mut stride: usize = shape.iter().product();
-    for dim in 0..shape.rank() {
-        stride /= shape[dim];
-        let (from, to) = (first / stride, last / stride);
-        region = region.with_range(dim, from..to + 1);
-        if from != to {
-            break;
-        }
-        (first, last) = (first % stride, last % stride);
-    }
-    region
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn boxes_around_neighbours_are_tight() {
-        let shape = Shape::new(&[4, 3, 2]);
-        assert_eq!(bounding_box(shape, 6, 12), Region::new(&[1..3, 0..3, 0..2]));
-        assert_eq!(bounding_box(shape, 8, 4), Region::new(&[1..2, 1..3, 0..2]));
-        assert_eq!(bounding_box(shape, 23, 1), Region::new(&[3..4, 2..3, 1..2]));
-        assert_eq!(bounding_box(shape, 5, 2), Region::new(&[0..2, 0..3, 0..2]));
-        assert!(bounding_box(shape, 5, 0).is_empty());
-        assert_eq!(bounding_box(Shape::new(&[]), 0, 1), Region::new(&[]));
-    }
-
-    #[test]
     fn windows_know_whether_they_are_in_one_piece() {
         let mut memory = [0f32; 24];
         let whole = Raw::row_major(memory.as_mut_ptr(), [2, 3, 4]);
-        assert!(whole.is_contiguous() && whole.span() == 24);
+        assert!(whole.is_contiguous());
         let column = whole.slice(2, 1, 2);
         assert!(!column.is_contiguous());
-        assert_eq!((column.tile(), column.span()), (Shape::new(&[2, 3, 4]), 22));
+        assert_eq!(column.tile(), Some(Shape::new(&[2, 3, 4])));
         let row = whole.slice(0, 1, 1).slice(1, 1, 1).slice(2, 1, 2);
         assert!(row.is_contiguous());
-        assert_eq!((row.tile(), row.span()), (Shape::new(&[1, 1, 2]), 2));
+        assert_eq!(row.tile(), Some(Shape::new(&[1, 1, 2])));
+    }
+
+    #[test]
+    fn some_windows_are_no_part_of_a_row_major_array() {
+        let mut memory = [0f32; 24];
+        let whole = Raw::row_major(memory.as_mut_ptr(), [2, 3, 4]);
+        assert_eq!(whole.stepped(0, 2).tile(), Some(Shape::new(&[1, 3, 4])));
+        assert_eq!(whole.slice(0, 1, 1).stepped(1, 2).tile(), Some(Shape::new(&[1, 2, 8])));
+        assert_eq!(whole.stepped(1, 2).tile(), None, "rows 0, 2, 3 and 5");
+        assert_eq!(whole.stepped(2, 2).tile(), None);
+        assert_eq!(whole.permuted([1, 0, 2]).tile(), None);
+        // A dimension with one index may come from anywhere.
+        let flat = whole.slice(0, 1, 1).permuted([1, 0, 2]);
+        assert_eq!(flat.tile(), Some(Shape::new(&[3, 1, 4])));
+        assert_eq!(flat.slice(2, 0, 2).tile(), Some(Shape::new(&[3, 1, 4])));
+    }
+
+    #[test]
+    fn elements_and_rows_come_in_order() {
+        let mut memory: Vec<u32> = (0..24).collect();
+        let whole = Raw::row_major(memory.as_mut_ptr(), [2, 3, 4]);
+        let seen = |raw: Raw<u32, 3>| -> Vec<usize> {
+            raw.elements().map(|at| (at as usize - memory.as_ptr() as usize) / 4).collect()
+        };
+        assert_eq!(seen(whole), (0..24).collect::<Vec<_>>());
+        assert_eq!(seen(whole.slice(1, 1, 1).slice(2, 2, 2)), [6, 7, 18, 19]);
+        assert_eq!(seen(whole.slice(1, 0, 1).permuted([2, 1, 0])), [0, 12, 1, 13, 2, 14, 3, 15]);
+        assert_eq!(seen(whole.stepped(2, 3).slice(0, 1, 1)), [12, 15, 16, 19, 20, 23]);
+        assert!(seen(whole.slice(1, 0, 0)).is_empty());
+        let (rows, len) = whole.slice(2, 1, 2).rows();
+        assert_eq!((rows.len(), len), (6, 2));
+        let (rows, len) = whole.slice(2, 1, 0).rows();
+        assert_eq!((rows.len(), len), (0, 0));
+        let (rows, len) = Raw::row_major(memory.as_mut_ptr(), []).rows();
+        assert_eq!((rows.len(), len), (1, 1));
     }
 }

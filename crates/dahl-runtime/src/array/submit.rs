@@ -4,7 +4,7 @@
 
 use super::dense::Array;
 use super::owned::Owned;
-use super::split::Part;
+use super::view::Part;
 use super::{Element, Shape};
 use crate::codelet::Codelet;
 use crate::engine::submit::{Address, Argument, MAX_ARGS, Request};
@@ -42,11 +42,13 @@ mod sealed {
         }
         fn add_to(&self, list: &mut List<'_>) {
             list.is_at_home &= Arc::ptr_eq(&self.runtime, list.runtime);
+            let tile = self.raw.tile();
             list.args.push(Argument {
                 pointer: Address(self.raw.pointer.cast()),
                 dtype: T::DTYPE,
                 shape: Shape::new(&self.raw.shape),
-                tile: self.raw.tile(),
+                tile: tile.unwrap_or(Shape::new(&self.raw.strides)),
+                is_strided: tile.is_none(),
                 base: self.place.base,
                 region: self.place.region,
             });

@@ -1,7 +1,7 @@
 //! The kernels that lowering itself inserts: assembling a region from tiles, and reducing partial results.
 
 use super::{Call, Kernel};
-use crate::array::{Dtype, Element};
+use crate::array::{Dtype, Element, PerElement};
 use crate::codelet::call::for_each_index;
 use crate::codelet::relation::Accumulate;
 use crate::error::Result;
@@ -22,12 +22,14 @@ pub fn assemble(dtype: Dtype) -> Kernel {
         }
         Ok(())
     }
-    match dtype {
-        Dtype::F32 => kernel::<f32>,
-        Dtype::F64 => kernel::<f64>,
-        Dtype::U8 => kernel::<u8>,
-        Dtype::U32 => kernel::<u32>,
+    struct Assemble;
+    impl PerElement for Assemble {
+        type Output = Kernel;
+        fn of<T: Element>(self) -> Kernel {
+            kernel::<T>
+        }
     }
+    dtype.with(Assemble)
 }
 
 /// Reduces `parts[g,i] -> out[i]` over g, in the order of g. Only floating-point arrays accumulate.

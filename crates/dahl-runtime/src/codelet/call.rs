@@ -355,7 +355,7 @@ fn contiguous_range(spec: &ArgSpec, len: usize) -> std::ops::Range<usize> {
     assert!(spec.is_contiguous(), "{} of {} is not contiguous", spec.region, spec.tile);
     let range = match spec.layout {
         _ if spec.region.is_empty() => 0..0,
-        Layout::Lanes(_) => 0..spec.layout.len(&spec.tile),
+        Layout::Lanes(_) | Layout::Strided(_) => 0..spec.layout.len(&spec.tile),
         Layout::RowMajor => {
             let start = spec.layout.offset(&spec.tile, spec.region.lo());
             start..start + spec.region.len()
@@ -388,10 +388,12 @@ impl ArgSpec {
 
     /// Whether the region lies in one piece: the whole tile in lanes, a range in row-major order.
     pub fn is_contiguous(&self) -> bool {
-        if self.region == self.tile || self.region.is_empty() {
+        if self.region.is_empty() {
             return true;
         }
         match self.layout {
+            Layout::Strided(_) => false,
+            _ if self.region == self.tile => true,
             Layout::Lanes(_) => false,
             Layout::RowMajor => {
                 // After the first dimension with more than one index, every dimension must be full.

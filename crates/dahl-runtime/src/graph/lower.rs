@@ -275,7 +275,7 @@ impl<'a> Lowering<'a> {
                 let last: Vec<usize> = region.hi().iter().map(|hi| hi - 1).collect();
                 layout.offset(&tile.region, region.lo())..layout.offset(&tile.region, &last) + 1
             }
-            (Layout::Lanes(_), _) => 0..layout.len(&tile.region),
+            (Layout::Lanes(_) | Layout::Strided(_), _) => 0..layout.len(&tile.region),
         };
         let offset = tile.offset * size;
         let range = offset + elements.start * size..offset + elements.end * size;

@@ -5,6 +5,8 @@
 use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
 use dahl_runtime::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The only implementation of a codelet.
 pub const fn reference(kernel: Kernel) -> Implementation {
@@ -62,6 +64,24 @@ fn fail(call: &Call<'_>) -> Result<()> {
         2.0 => panic!("asked to panic"),
         _ => copy(call),
     }
+}
+
+/// Runs until the gate is open, and changes nothing. One test per program may use it.
+pub static WAIT: Codelet = Codelet::new("wait", "x[i,j] -> x[i,j]", 0.0, &[reference(wait)]);
+
+/// What [`WAIT`] waits for.
+pub static IS_OPEN: AtomicBool = AtomicBool::new(false);
+
+fn wait(_: &Call<'_>) -> Result<()> {
+    // Far longer than any test takes: a test that waits for what it must not wait for should fail, not hang.
+    let end = Instant::now() + Duration::from_secs(60);
+    while !IS_OPEN.load(Ordering::Acquire) {
+        if Instant::now() > end {
+            return Err(Error::new(ErrorKind::Task, "nobody opens the gate"));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// A pseudo-random number below `n`.

@@ -51,21 +51,36 @@ impl TileSize {
     /// # Panics
     /// If the size or count is 0.
     pub fn cut(self, extent: usize) -> Vec<Range<usize>> {
-        let (TileSize::Size(number) | TileSize::AtMost(number) | TileSize::Count(number)) = self;
-        assert!(number > 0, "an axis cannot be cut into tiles of {self:?}");
+        (0..self.n_tiles(extent)).map(|i| self.tile(extent, i)).collect()
+    }
+
+    /// How many ranges an axis of this extent is cut into.
+    ///
+    /// # Panics
+    /// If the size or count is 0.
+    pub fn n_tiles(self, extent: usize) -> usize {
+        assert!(!self.is_zero(), "an axis cannot be cut into tiles of {self:?}");
         match self {
-            _ if extent == 0 => std::iter::once(0..0).collect(),
-            TileSize::Size(size) => {
-                (0..extent).step_by(size).map(|lo| lo..lo.saturating_add(size).min(extent)).collect()
-            }
-            TileSize::AtMost(size) => TileSize::Count(extent.div_ceil(size)).cut(extent),
-            TileSize::Count(count) => {
-                let count = count.min(extent);
-                let (len, longer) = (extent / count, extent % count);
-                let lo = |i: usize| i * len + i.min(longer);
-                (0..count).map(|i| lo(i)..lo(i + 1)).collect()
-            }
+            TileSize::Size(size) | TileSize::AtMost(size) => extent.div_ceil(size).max(1),
+            TileSize::Count(count) => count.min(extent).max(1),
         }
+    }
+
+    /// Range number `i` of an axis of this extent, of [`TileSize::n_tiles`].
+    pub fn tile(self, extent: usize, i: usize) -> Range<usize> {
+        if let TileSize::Size(size) = self {
+            let lo = i * size;
+            return lo..lo.saturating_add(size).min(extent);
+        }
+        let count = self.n_tiles(extent);
+        let (len, longer) = (extent / count, extent % count);
+        let lo = |i: usize| i * len + i.min(longer);
+        lo(i)..lo(i + 1)
+    }
+
+    /// Whether this asks for tiles of no index, or for no tiles, which is always a mistake.
+    pub fn is_zero(self) -> bool {
+        matches!(self, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0))
     }
 }
 
@@ -88,7 +103,7 @@ impl Bound {
             if cuts[..i].iter().any(|&(earlier, _)| earlier == axis) {
                 return refuse(format!("the axis {name} is cut twice; give one tile size per axis"));
             }
-            if matches!(size, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0)) {
+            if size.is_zero() {
                 return refuse(format!(
                     "the axis {name} cannot be cut into tiles of {size:?}; use at least 1"
                 ));

@@ -37,7 +37,7 @@ use crate::sync::{Arc, Mutex, lock, spin_loop};
 use crate::trace::Clock;
 use crate::trace::recorder::Recorder;
 use failures::Failures;
-use slots::{Body, Slots, Ticket};
+use slots::{Body, FEW_SUCCESSORS, FIRST_CHUNK, Slots, Ticket};
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
@@ -94,6 +94,8 @@ struct Submission {
     free_bases: Vec<usize>,
     args: Vec<Argument>,
     preds: Vec<Ticket>,
+    /// An empty list for whoever waits next.
+    waits: Vec<Ticket>,
 }
 
 #[repr(align(128))]
@@ -124,7 +126,13 @@ impl Tasks {
             if watchdog.is_some() {
                 recorder.watch();
             }
-            Worker { serves: unit.memory == HOST, recorder, scratch: Mutex::new(Scratch::default()) }
+            // Who runs which task differs from round to round; nobody should need more room for it later.
+            let scratch = Mutex::new(Scratch {
+                successors: Vec::with_capacity(FEW_SUCCESSORS),
+                freed: Vec::with_capacity(BATCH),
+                ..Scratch::default()
+            });
+            Worker { serves: unit.memory == HOST, recorder, scratch }
         };
         Tasks {
             slots: Slots::new(),
@@ -133,13 +141,16 @@ impl Tasks {
             workers: pool.units().iter().map(worker).collect(),
             bell: pool.bell(),
             done: Padded::default(),
-            submission: Padded::default(),
+            submission: Padded(Mutex::new(Submission {
+                free_slots: Vec::with_capacity(FIRST_CHUNK),
+                ..Submission::default()
+            })),
             n_submitted: Padded::default(),
             ready: [Queue::new(N_READY), Queue::new(N_READY)],
             cancelled: AtomicUsize::new(0),
             n_overflow: Padded::default(),
             overflow: Padded::default(),
-            freed: Padded::default(),
+            freed: Padded(Mutex::new(Vec::with_capacity(FIRST_CHUNK))),
             n_finished: Padded::default(),
             units: pool.units().to_vec(),
             clock: Clock::start(),
@@ -199,6 +210,8 @@ impl Tasks {
         body.template = found;
         // The slot keeps this list and gives its old one back.
         std::mem::swap(&mut body.args, args);
+        args.clear();
+        args.reserve(body.args.len());
         let n_inputs = self.template(&body.template).spec.n_inputs;
         for (i, arg) in body.args.iter().enumerate() {
             body.pointers[i] = arg.pointer;
@@ -270,22 +283,34 @@ impl Tasks {
     /// task that poisoned the region, if one did.
     pub fn wait(&self, base: usize, region: &Region, writes: bool) -> Result<()> {
         refuse_workers("an array cannot be read or written by the program inside of a task")?;
-        let mut tickets = Vec::new();
         let alive = |ticket| self.slots.is_alive(ticket);
-        lock(&self.submission.0).tracker.pending(base, region, writes, &mut tickets, alive);
-        tickets.into_iter().try_for_each(|ticket| self.wait_for(ticket))?;
+        self.wait_for_all(|tracker, tickets| tracker.pending(base, region, writes, tickets, alive))?;
         self.failures.cause(base, region).map_or(Ok(()), Err)
     }
 
     /// Waits until every task on these allocations has finished.
     pub fn wait_idle(&self, bases: &[usize]) -> Result<()> {
         refuse_workers("memory cannot be taken back inside of a task")?;
-        let mut tickets = Vec::new();
+        let alive = |ticket| self.slots.is_alive(ticket);
         for &base in bases {
-            let submission = lock(&self.submission.0);
-            submission.tracker.unfinished(base, &mut tickets, |ticket| self.slots.is_alive(ticket));
+            self.wait_for_all(|tracker, tickets| tracker.unfinished(base, tickets, alive))?;
         }
-        tickets.into_iter().try_for_each(|ticket| self.wait_for(ticket))
+        Ok(())
+    }
+
+    /// Waits for the tasks that `find` finds.
+    fn wait_for_all(&self, find: impl FnOnce(&Tracker<Ticket>, &mut Vec<Ticket>)) -> Result<()> {
+        let mut submission = lock(&self.submission.0);
+        let mut tickets = std::mem::take(&mut submission.waits);
+        find(&submission.tracker, &mut tickets);
+        if tickets.is_empty() {
+            submission.waits = tickets;
+            return Ok(());
+        }
+        drop(submission);
+        let waited = tickets.drain(..).try_for_each(|ticket| self.wait_for(ticket));
+        lock(&self.submission.0).waits = tickets;
+        waited
     }
 
     /// Passes over every task that has been submitted and has not started; what they would have written is poisoned.

@@ -19,6 +19,10 @@ use std::panic::Location;
 /// Arguments of one task, at most.
 pub(crate) const MAX_ARGS: usize = 12;
 
+/// Successors that a slot has room for from the beginning. Tasks change slots from round to round; with this room,
+/// the second round of a program rarely needs more than the first.
+pub(super) const FEW_SUCCESSORS: usize = 16;
+
 /// One use of a slot. Tickets of unfinished tasks are unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
@@ -89,7 +93,7 @@ impl Default for Slot {
             generation: AtomicU32::new(0),
             pending: AtomicU32::new(0),
             urgent: AtomicBool::new(false),
-            links: Mutex::new(Links::default()),
+            links: Mutex::new(Links { successors: Vec::with_capacity(FEW_SUCCESSORS), watched: false }),
             body: UnsafeCell::new(body),
         }
     }
@@ -117,7 +121,7 @@ impl Slot {
 
 const N_CHUNKS: usize = 21;
 /// Chunk `k` holds this many slots times two to the `k`. Under shuttle every slot costs time.
-const FIRST_CHUNK: usize = if cfg!(feature = "shuttle") { 8 } else { 1024 };
+pub(super) const FIRST_CHUNK: usize = if cfg!(feature = "shuttle") { 8 } else { 1024 };
 
 /// All slots. They grow in chunks, so that a slot stays where it is.
 pub(crate) struct Slots([OnceLock<Box<[Slot]>>; N_CHUNKS]);

@@ -5,7 +5,7 @@
 //! a limit; beyond it (a program whose shapes never repeat) each task carries a template of its own.
 
 use super::slots::Address;
-use crate::array::{BEST, Dtype, Layout, Region, Shape};
+use crate::array::{BEST, Dtype, Layout, MAX_RANK, Region, Shape};
 use crate::codelet::relation::{Mode, Tile};
 use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
@@ -21,8 +21,11 @@ pub(crate) struct Argument {
     pub dtype: Dtype,
     /// The extents that the kernel sees.
     pub shape: Shape,
-    /// The extents that give the distances between elements: those of the base after the first dimension.
+    /// The extents that give the distances between elements: those of the base after the first dimension. If
+    /// there are none, the distances themselves.
     pub tile: Shape,
+    /// Whether `tile` holds distances.
+    pub is_strided: bool,
     /// The allocation that dependencies belong to.
     pub base: usize,
     /// What of the base is touched, in the base's own coordinates.
@@ -32,7 +35,16 @@ pub(crate) struct Argument {
 impl Argument {
     /// Whether its elements lie as a kernel needs them that asks for this layout.
     fn lies_in(&self, layout: Layout) -> bool {
-        self.tile == self.shape && layout == Layout::RowMajor
+        self.tile == self.shape && !self.is_strided && layout == Layout::RowMajor
+    }
+
+    fn layout(&self) -> Layout {
+        if !self.is_strided {
+            return Layout::RowMajor;
+        }
+        let mut strides = [0; MAX_RANK];
+        strides[..self.tile.rank()].copy_from_slice(&self.tile);
+        Layout::Strided(strides)
     }
 }
 
@@ -71,8 +83,8 @@ impl Template {
         let implementation = choose(request, args, n_inputs)?;
         let arg_spec = |arg: &Argument| ArgSpec {
             dtype: arg.dtype,
-            layout: Layout::RowMajor,
-            tile: Region::whole(arg.tile),
+            layout: arg.layout(),
+            tile: Region::whole(if arg.is_strided { arg.shape } else { arg.tile }),
             region: Region::whole(arg.shape),
             extent: arg.shape,
         };
@@ -100,7 +112,10 @@ impl Template {
                 || self.implementation.name == request.implementation
                 || self.is_best && request.implementation == BEST)
             && self.spec.args.iter().zip(&self.tiles).zip(args).all(|((spec, tile), arg)| {
-                spec.dtype == arg.dtype && spec.extent == arg.shape && *tile == arg.tile
+                spec.dtype == arg.dtype
+                    && spec.extent == arg.shape
+                    && *tile == arg.tile
+                    && arg.is_strided == matches!(spec.layout, Layout::Strided(_))
             })
     }
 
@@ -210,7 +225,7 @@ fn hash(request: &Request<'_>, args: &[Argument]) -> u64 {
     request.implementation.bytes().for_each(|byte| mix(byte.into()));
     request.ints.iter().for_each(|&int| mix(int as u64));
     for arg in args {
-        mix(arg.dtype as u64 ^ (arg.shape.rank() as u64) << 8);
+        mix(arg.dtype as u64 ^ (arg.shape.rank() as u64) << 8 ^ u64::from(arg.is_strided) << 16);
         arg.shape.iter().chain(arg.tile.iter()).for_each(|&extent| mix(extent as u64));
     }
     hash
@@ -220,8 +235,7 @@ fn hash(request: &Request<'_>, args: &[Argument]) -> u64 {
 fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&'static Implementation> {
     let (codelet, name) = (request.codelet, request.implementation);
     let (inputs, outputs) = args.split_at(n_inputs);
-    let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
-    let float = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float);
+    let float = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(|dtype| dtype.is_float());
     // Without a floating-point argument, implementations are listed under a type of an argument, or under any.
     let has = |dtype: Dtype| codelet.implementations.iter().any(|i| i.dtype == dtype);
     let listed = || args.iter().map(|arg| arg.dtype).find(|&dtype| has(dtype));

@@ -219,6 +219,7 @@ impl fmt::Display for StepRecord {
             match layout {
                 Layout::RowMajor => writeln!(f, "array {i} {identity} row-major")?,
                 Layout::Lanes(lanes) => writeln!(f, "array {i} {identity} lanes:{lanes}")?,
+                Layout::Strided(_) => unreachable!("arrays of a graph are not strided"),
             }
         }
         for (i, task) in self.tasks.iter().enumerate() {
