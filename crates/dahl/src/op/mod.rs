@@ -12,26 +12,51 @@
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
 pub mod planned;
+mod channels;
+mod flat;
 mod math;
 mod real;
 pub mod simd;
 mod sums;
 mod window;
 
+pub mod accuracy;
+pub mod adam;
+pub mod adamw;
+pub mod argmax;
+pub mod avg_pool;
+pub mod avg_pool_backward;
+pub mod batch_norm_backward_sums;
+pub mod batch_norm_dx;
+pub mod batch_norm_inference;
+pub mod batch_norm_mean;
+pub mod batch_norm_normalise;
+pub mod batch_norm_running;
+pub mod batch_norm_square_sum;
 pub mod channel_sum;
 pub mod conv2d;
 pub mod conv2d_dw;
+pub mod conv2d_dx;
+pub mod cross_entropy;
+pub mod cross_entropy_backward;
 pub mod dense;
 pub mod dense_db;
 pub mod dense_dw;
 pub mod dense_dx;
+pub mod dropout;
+pub mod dropout_backward;
 pub mod load;
 pub mod load_labels;
 pub mod max_pool;
 pub mod max_pool_backward;
 pub mod relu;
 pub mod relu_backward;
+pub mod relu_mask;
+pub mod relu_mask_backward;
 pub mod sgd;
+pub mod sgd_momentum;
+pub mod softmax;
+pub mod softmax_backward;
 pub mod softmax_ce;
 
 use dahl_runtime::codelet::Codelet;
@@ -41,18 +66,41 @@ pub static CODELETS: &[&Codelet] = &[
     &load::CODELET,
     &load_labels::CODELET,
     &conv2d::CODELET,
+    &conv2d_dx::CODELET,
     &conv2d_dw::CODELET,
     &channel_sum::CODELET,
+    &batch_norm_mean::CODELET,
+    &batch_norm_square_sum::CODELET,
+    &batch_norm_normalise::CODELET,
+    &batch_norm_running::CODELET,
+    &batch_norm_inference::CODELET,
+    &batch_norm_backward_sums::CODELET,
+    &batch_norm_dx::CODELET,
     &relu::CODELET,
     &relu_backward::CODELET,
+    &relu_mask::CODELET,
+    &relu_mask_backward::CODELET,
     &max_pool::CODELET,
     &max_pool_backward::CODELET,
+    &avg_pool::CODELET,
+    &avg_pool_backward::CODELET,
+    &dropout::CODELET,
+    &dropout_backward::CODELET,
     &dense::CODELET,
     &dense_dx::CODELET,
     &dense_dw::CODELET,
     &dense_db::CODELET,
+    &softmax::CODELET,
+    &softmax_backward::CODELET,
+    &cross_entropy::CODELET,
+    &cross_entropy_backward::CODELET,
     &softmax_ce::CODELET,
+    &argmax::CODELET,
+    &accuracy::CODELET,
     &sgd::CODELET,
+    &sgd_momentum::CODELET,
+    &adam::CODELET,
+    &adamw::CODELET,
 ];
 
 /// The four implementations that every codelet has: the reference and the lanes version, in both element types.

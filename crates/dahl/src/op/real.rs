@@ -34,12 +34,16 @@ pub(crate) trait Real:
 
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
+    /// The whole number that this is, or the nearest `u32` towards zero.
+    fn truncate(self) -> u32;
     /// `self * factor + term`, rounded once.
     fn fused(self, factor: Self, term: Self) -> Self;
     /// The exponential function, the same on every machine.
     fn exponential(self) -> Self;
     /// The natural logarithm, the same on every machine.
     fn logarithm(self) -> Self;
+    /// The square root, rounded as IEEE demands.
+    fn square_root(self) -> Self;
     /// Whether this is not a number.
     fn is_nan(self) -> bool;
 
@@ -83,6 +87,11 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn truncate(self) -> u32 {
+                self as u32
+            }
+
+            #[inline(always)]
             fn fused(self, factor: Self, term: Self) -> Self {
                 self.mul_add(factor, term)
             }
@@ -95,6 +104,11 @@ macro_rules! real {
             #[inline(always)]
             fn logarithm(self) -> Self {
                 math::$ln(self)
+            }
+
+            #[inline(always)]
+            fn square_root(self) -> Self {
+                self.sqrt()
             }
 
             #[inline(always)]

@@ -1,0 +1,29 @@
+//! Rectified linear unit that leaves a mask: `y = max(x, 0)` as `relu`, and `mask = 1` where `x > 0`, else 0.
+//!
+//! The backward pass from the mask needs a byte per element where `relu_backward` needs all of `y`: worth it where `y`
+//! is overwritten or dropped. Bytes: one element read, one and a byte written.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+
+/// `y = max(x, 0)`, `mask = [x > 0]`
+pub static CODELET: Codelet = Codelet::new(
+    "relu_mask",
+    "x[..] -> y[..] mask[..]",
+    1.0,
+    super::implementations!(reference, lanes::relu_mask, 1, [L L L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let x = call.input::<T>(0);
+    let (mut y, mut mask) = (call.output::<T>(0), call.output::<u8>(1));
+    for_each_index(y.region(), |index| {
+        let value = x.get(index);
+        y.put(index, if T::default() > value { T::default() } else { value });
+        mask.put(index, u8::from(value > T::default()));
+    });
+    Ok(())
+}

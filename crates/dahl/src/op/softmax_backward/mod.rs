@@ -1,0 +1,32 @@
+//! The gradient of softmax, from its *output*: `dx[n,k] = y[n,k] (dy[n,k] - Σ_j y[n,j] dy[n,j])`. Bytes: `y` and `dy` read
+//! once, `dx` written once.
+
+mod lanes;
+
+use super::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::{Call, Codelet};
+
+/// `dx = y (dy - y·dy)` over `k`
+pub static CODELET: Codelet = Codelet::new(
+    "softmax_backward",
+    "y[n,k!] dy[n,k!] -> dx[n,k!]",
+    4.0,
+    super::implementations!(reference, lanes::softmax_backward, 1, [L L L]),
+);
+
+fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (y, dy) = (call.input::<T>(0), call.input::<T>(1));
+    let mut dx = call.output::<T>(0);
+    let classes = y.region().range(1);
+    for n in dx.region().range(0) {
+        let mut product = T::default();
+        for k in classes.clone() {
+            product += y.at([n, k]) * dy.at([n, k]);
+        }
+        for k in classes.clone() {
+            dx.set([n, k], y.at([n, k]) * (dy.at([n, k]) - product));
+        }
+    }
+    Ok(())
+}
