@@ -13,8 +13,8 @@ mod harness;
 use dahl::op::CODELETS;
 use dahl::op::simd::{Isa, fma_peak};
 use dahl_runtime::array::{Dtype, Layout};
-use dahl_runtime::codelet::Needs;
-use harness::{Arg, Prepared, Random, Settings};
+use dahl_runtime::codelet::{Draw, Needs};
+use harness::{Arg, Prepared, Settings};
 use std::time::Instant;
 
 fn main() {
@@ -40,7 +40,7 @@ fn bench(name: &str, dtype: Dtype) {
     for seed in seed_calls(n) {
         let codelet = CODELETS.iter().find(|codelet| codelet.name == seed.codelet).expect("a listed codelet");
         let needs = codelet.implementation(name, dtype).expect("both implementations").needs;
-        let mut random = Random(1);
+        let mut random = Draw::new(1);
         let mut bytes = 0;
         let mut args = Vec::new();
         for (i, (kind, extent)) in seed.args.iter().enumerate() {

@@ -7,12 +7,12 @@ mod harness;
 
 use dahl::op;
 use dahl_runtime::array::{Dtype, Layout};
-use dahl_runtime::codelet::{Codelet, Needs};
-use harness::{Arg, Prepared, Random, Settings};
+use dahl_runtime::codelet::{Codelet, Draw, Needs};
+use harness::{Arg, Prepared, Settings};
 
 const T: Dtype = Dtype::F64;
 /// Random shapes per pair.
-const ROUNDS: u64 = 12;
+const ROUNDS: usize = 12;
 /// Half the distance of a central difference: truncation and rounding errors are both about 1e-10 here.
 const STEP: f64 = 1e-5;
 /// How far a gradient may be from its central difference, relative to the largest.
@@ -81,12 +81,12 @@ impl Caller<'_> {
 }
 
 /// Runs `check` with random numbers for every implementation that the codelet has.
-fn every_time(codelet: &Codelet, mut check: impl FnMut(&mut Caller<'_>, &mut Random)) {
+fn every_time(codelet: &Codelet, mut check: impl FnMut(&mut Caller<'_>, &mut Draw)) {
     for implementation in codelet.implementations.iter().filter(|i| i.dtype == T) {
         for seed in 0..ROUNDS {
             let mut caller =
                 Caller { implementation: implementation.name, ints: Vec::new(), scalars: Vec::new() };
-            check(&mut caller, &mut Random(seed * 7919 + 1));
+            check(&mut caller, &mut Draw::new(seed));
         }
     }
 }
@@ -127,29 +127,29 @@ struct Windows {
 }
 
 impl Windows {
-    fn draw(random: &mut Random, square: bool) -> Self {
-        let (stride, pad) = (1 + random.below(3), random.below(3));
-        let height = 1 + random.below(3);
-        let taps = [height, if square { height } else { 1 + random.below(3) }];
-        let input = taps.map(|taps| taps.saturating_sub(2 * pad).max(1) + random.below(4));
+    fn draw(draw: &mut Draw, square: bool) -> Self {
+        let (stride, pad) = (1 + draw.below(3), draw.below(3));
+        let height = 1 + draw.below(3);
+        let taps = [height, if square { height } else { 1 + draw.below(3) }];
+        let input = taps.map(|taps| taps.saturating_sub(2 * pad).max(1) + draw.below(4));
         let output = [0, 1].map(|i| (input[i] + 2 * pad - taps[i]) / stride + 1);
         Windows { input, output, taps, stride, pad }
     }
 }
 
 /// Up to nine samples: one group and, now and then, one sample more.
-fn samples(random: &mut Random) -> usize {
-    if random.below(4) == 0 { 9 } else { 1 + random.below(3) }
+fn samples(draw: &mut Draw) -> usize {
+    if draw.below(4) == 0 { 9 } else { 1 + draw.below(3) }
 }
 
 #[test]
 fn convolution() {
-    every_time(&op::conv2d::CODELET, |caller, random| {
-        let (n, c, k) = (samples(random), 1 + random.below(3), 1 + random.below(4));
-        let windows = Windows::draw(random, false);
+    every_time(&op::conv2d::CODELET, |caller, draw| {
+        let (n, c, k) = (samples(draw), 1 + draw.below(3), 1 + draw.below(4));
+        let windows = Windows::draw(draw, false);
         let ([iy, ix], [oy, ox], [ky, kx]) = (windows.input, windows.output, windows.taps);
         caller.ints = vec![windows.stride as i64, windows.pad as i64];
-        let mut t = |shape: &[usize]| Array::new(shape, || random.unit());
+        let mut t = |shape: &[usize]| Array::new(shape, || draw.unit());
         let (x, w, b, dy) = (t(&[n, c, iy, ix]), t(&[k, c, ky, kx]), t(&[k]), t(&[n, k, oy, ox]));
         let y = |x: &Array, w: &Array, b: &Array| caller.one(&op::conv2d::CODELET, &[x, w, b], &dy.shape);
         let dx = caller.one(&op::conv2d_dx::CODELET, &[&dy, &w], &x.shape);
@@ -163,9 +163,9 @@ fn convolution() {
 
 #[test]
 fn dense() {
-    every_time(&op::dense::CODELET, |caller, random| {
-        let (n, i, o) = (samples(random), 1 + random.below(6), 1 + random.below(6));
-        let mut t = |shape: &[usize]| Array::new(shape, || random.unit());
+    every_time(&op::dense::CODELET, |caller, draw| {
+        let (n, i, o) = (samples(draw), 1 + draw.below(6), 1 + draw.below(6));
+        let mut t = |shape: &[usize]| Array::new(shape, || draw.unit());
         let (x, w, b, dy) = (t(&[n, i]), t(&[o, i]), t(&[o]), t(&[n, o]));
         let y = |x: &Array, w: &Array, b: &Array| caller.one(&op::dense::CODELET, &[x, w, b], &dy.shape);
         let dx = caller.one(&op::dense_dx::CODELET, &[&dy, &w], &x.shape);
@@ -179,18 +179,18 @@ fn dense() {
 
 #[test]
 fn pooling() {
-    every_time(&op::max_pool::CODELET, |caller, random| {
-        let (n, c) = (samples(random), 1 + random.below(3));
-        let windows = Windows::draw(random, true);
+    every_time(&op::max_pool::CODELET, |caller, draw| {
+        let (n, c) = (samples(draw), 1 + draw.below(3));
+        let windows = Windows::draw(draw, true);
         let ([iy, ix], [oy, ox]) = (windows.input, windows.output);
         caller.ints = vec![windows.stride as i64, windows.pad as i64, windows.taps[0] as i64];
         // No two pixels are closer than the step, so that no maximum changes place.
         let len = n * c * iy * ix;
         let mut order: Vec<usize> = (0..len).collect();
-        (0..len).for_each(|i| order.swap(i, i + random.below(len - i)));
+        (0..len).for_each(|i| order.swap(i, i + draw.below(len - i)));
         let mut order = order.into_iter();
         let x = Array::new(&[n, c, iy, ix], || order.next().expect("one per pixel") as f64 / len as f64);
-        let dy = Array::new(&[n, c, oy, ox], || random.unit());
+        let dy = Array::new(&[n, c, oy, ox], || draw.unit());
         // A window beside the image has the maximum -inf, of which there is no difference.
         if windows.pad < windows.taps[0] {
             let places = Array::empty(&dy.shape).of(Dtype::U8);
@@ -208,11 +208,11 @@ fn pooling() {
 
 #[test]
 fn rectifier() {
-    every_time(&op::relu::CODELET, |caller, random| {
-        let shape = [samples(random), 1 + random.below(4), 1 + random.below(4)];
+    every_time(&op::relu::CODELET, |caller, draw| {
+        let shape = [samples(draw), 1 + draw.below(4), 1 + draw.below(4)];
         // Away from the kink.
-        let x = Array::new(&shape, || if random.below(2) == 0 { -1.5 } else { 1.5 } + random.unit());
-        let dy = Array::new(&shape, || random.unit());
+        let x = Array::new(&shape, || if draw.below(2) == 0 { -1.5 } else { 1.5 } + draw.unit());
+        let dy = Array::new(&shape, || draw.unit());
         let y = caller.one(&op::relu::CODELET, &[&x], &shape);
         let dx = caller.one(&op::relu_backward::CODELET, &[&y, &dy], &shape);
         compare("relu_backward", &x, &dy, &dx, |x| caller.one(&op::relu::CODELET, &[x], &shape));
@@ -225,17 +225,17 @@ fn rectifier() {
 
 #[test]
 fn softmax_and_cross_entropy() {
-    every_time(&op::softmax::CODELET, |caller, random| {
-        let (n, classes) = (samples(random), 1 + random.below(6));
-        let x = Array::new(&[n, classes], || random.unit() * 2.0);
-        let dy = Array::new(&[n, classes], || random.unit());
-        let label = Array::new(&[n], || random.below(classes) as f64).of(Dtype::U8);
+    every_time(&op::softmax::CODELET, |caller, draw| {
+        let (n, classes) = (samples(draw), 1 + draw.below(6));
+        let x = Array::new(&[n, classes], || draw.unit() * 2.0);
+        let dy = Array::new(&[n, classes], || draw.unit());
+        let label = Array::new(&[n], || draw.below(classes) as f64).of(Dtype::U8);
         let softmax = |x: &Array| caller.one(&op::softmax::CODELET, &[x], &x.shape);
         let y = softmax(&x);
         let dx = caller.one(&op::softmax_backward::CODELET, &[&y, &dy], &x.shape);
         compare("softmax_backward", &x, &dy, &dx, softmax);
         let one = Array::new(&[], || 1.0);
-        let p = Array::new(&[n, classes], || 1.2 + random.unit());
+        let p = Array::new(&[n, classes], || 1.2 + draw.unit());
         let dp = caller.one(&op::cross_entropy_backward::CODELET, &[&p, &label], &p.shape);
         compare("cross_entropy_backward", &p, &one, &dp, |p| {
             caller.one(&op::cross_entropy::CODELET, &[p, &label], &[])
@@ -254,12 +254,12 @@ fn softmax_and_cross_entropy() {
 
 #[test]
 fn dropout() {
-    every_time(&op::dropout::CODELET, |caller, random| {
-        let shape = [samples(random), 1 + random.below(4), 1 + random.below(4)];
-        caller.scalars = vec![0.4, random.below(1000) as f64];
-        let counter = Array::new(&[], || random.below(1000) as f64).of(Dtype::U32);
-        let x = Array::new(&shape, || random.unit());
-        let dy = Array::new(&shape, || random.unit());
+    every_time(&op::dropout::CODELET, |caller, draw| {
+        let shape = [samples(draw), 1 + draw.below(4), 1 + draw.below(4)];
+        caller.scalars = vec![0.4, draw.below(1000) as f64];
+        let counter = Array::new(&[], || draw.below(1000) as f64).of(Dtype::U32);
+        let x = Array::new(&shape, || draw.unit());
+        let dy = Array::new(&shape, || draw.unit());
         let dx = caller.one(&op::dropout_backward::CODELET, &[&dy, &counter], &shape);
         compare("dropout_backward", &x, &dy, &dx, |x| {
             caller.one(&op::dropout::CODELET, &[x, &counter], &shape)
@@ -269,11 +269,11 @@ fn dropout() {
 
 #[test]
 fn batch_normalisation() {
-    every_time(&op::batch_norm_normalise::CODELET, |caller, random| {
-        let shape = [samples(random), 1 + random.below(3), 2 + random.below(3), 2 + random.below(3)];
+    every_time(&op::batch_norm_normalise::CODELET, |caller, draw| {
+        let shape = [samples(draw), 1 + draw.below(3), 2 + draw.below(3), 2 + draw.below(3)];
         let channels = [shape[1]];
         caller.scalars = vec![1e-3];
-        let mut t = |shape: &[usize]| Array::new(shape, || random.unit());
+        let mut t = |shape: &[usize]| Array::new(shape, || draw.unit());
         let (x, dy, gamma, beta) = (t(&shape), t(&shape), t(&channels), t(&channels));
         let statistics = |x: &Array| {
             let mean = caller.one(&op::batch_norm_mean::CODELET, &[x], &channels);

@@ -42,6 +42,6 @@ pub use layout::Layout;
 pub use owned::Owned;
 pub use shape::{MAX_RANK, Region, Shape};
 pub use split::{Part, Split, SplitMut};
-pub use submit::{AnyArray, AnyArrayMut, Params, submit};
+pub use submit::{AnyArray, AnyArrayMut, BEST, Params, infer_shapes, submit, submit_in_place};
 
 pub(crate) use raw::{Place, Raw, checked_bytes};

@@ -29,12 +29,16 @@ mod sealed {
 
     pub trait Sealed {
         fn home(&self) -> Home<'_>;
+        fn extents(&self) -> Shape;
         fn add_to(&self, list: &mut List<'_>);
     }
 
     impl<T: Element, const R: usize> Sealed for Array<'_, T, R> {
         fn home(&self) -> Home<'_> {
             Home(&self.runtime)
+        }
+        fn extents(&self) -> Shape {
+            Shape::new(&self.raw.shape)
         }
         fn add_to(&self, list: &mut List<'_>) {
             list.is_at_home &= Arc::ptr_eq(&self.runtime, list.runtime);
@@ -53,6 +57,9 @@ mod sealed {
         fn home(&self) -> Home<'_> {
             (**self).home()
         }
+        fn extents(&self) -> Shape {
+            (**self).extents()
+        }
         fn add_to(&self, list: &mut List<'_>) {
             (**self).add_to(list);
         }
@@ -61,6 +68,9 @@ mod sealed {
     impl<T: Element, const R: usize> Sealed for Part<'_, T, R> {
         fn home(&self) -> Home<'_> {
             (**self).home()
+        }
+        fn extents(&self) -> Shape {
+            (**self).extents()
         }
         fn add_to(&self, list: &mut List<'_>) {
             (**self).add_to(list);
@@ -90,7 +100,10 @@ pub struct Params<'p> {
     pub accumulate: bool,
 }
 
-/// Submits a task: `codelet` on these arrays, by the implementation of this name. Returns at once.
+/// Names the best implementation there is: the last one listed that can take the arrays as they lie in memory.
+pub const BEST: &str = "best";
+
+/// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`]). Returns at once.
 ///
 /// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that it
 /// reads as well), both in the order of the line. Shapes are checked here; an error of the kernel is reported by
@@ -138,12 +151,53 @@ pub fn submit(
     outputs: &mut [&mut dyn AnyArrayMut],
     params: Params<'_>,
 ) -> Result<()> {
+    submit_task(codelet, implementation, inputs, None, outputs, params)
+}
+
+/// Submits a task whose first output is also its input number `place`; `inputs` are the other ones. Only for
+/// codelets that [can work in place](Codelet::in_place).
+#[track_caller]
+pub fn submit_in_place(
+    codelet: &'static Codelet,
+    implementation: &str,
+    place: usize,
+    inputs: &[&dyn AnyArray],
+    outputs: &mut [&mut dyn AnyArrayMut],
+    params: Params<'_>,
+) -> Result<()> {
+    if !codelet.in_place || place > inputs.len() {
+        let message = format!("`{}` cannot write its input {place} in place", codelet.line);
+        let error = Error::new(ErrorKind::Usage, message);
+        return Err(error.in_task(codelet.name).at(Location::caller()));
+    }
+    submit_task(codelet, implementation, inputs, Some(place), outputs, params)
+}
+
+/// The shapes of a codelet's outputs, from those of the arrays that it reads.
+#[track_caller]
+pub fn infer_shapes(codelet: &Codelet, inputs: &[&dyn AnyArray], ints: &[i64]) -> Result<Vec<Shape>> {
+    let location = Location::caller();
+    let shapes: Vec<Shape> = inputs.iter().map(|array| array.extents()).collect();
+    let inferred = codelet.relation().infer(&shapes, ints);
+    inferred.map_err(|error| error.in_task(codelet.name).at(location))
+}
+
+#[track_caller]
+fn submit_task(
+    codelet: &'static Codelet,
+    implementation: &str,
+    inputs: &[&dyn AnyArray],
+    place: Option<usize>,
+    outputs: &mut [&mut dyn AnyArrayMut],
+    params: Params<'_>,
+) -> Result<()> {
     let location = Location::caller();
     let relation = codelet.relation();
     let (n_inputs, n_args) = (relation.n_inputs(), relation.args().len());
     let with_context = |error: Error| error.in_task(codelet.name).at(location);
-    if inputs.len() != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
-        let (given, written) = (inputs.len(), outputs.len());
+    let given = inputs.len() + usize::from(place.is_some());
+    if given != n_inputs || outputs.len() != n_args - n_inputs || n_args > MAX_ARGS {
+        let written = outputs.len();
         let message = format!(
             "`{}` takes {n_inputs} inputs and {} outputs (at most {MAX_ARGS} together), not {given} and {written}",
             codelet.line,
@@ -157,7 +211,13 @@ pub fn submit(
     let sealed::Home(runtime) = first.home();
     let arguments = |args: &mut Vec<Argument>| {
         let mut list = sealed::List { args, runtime, is_at_home: true };
-        inputs.iter().for_each(|array| array.add_to(&mut list));
+        let mut inputs = inputs.iter().peekable();
+        for i in 0..n_inputs {
+            match inputs.next_if(|_| place != Some(i)) {
+                Some(array) => array.add_to(&mut list),
+                None => first.add_to(&mut list),
+            }
+        }
         outputs.iter().for_each(|array| array.add_to(&mut list));
         match list.is_at_home {
             true => Ok(()),
@@ -167,6 +227,7 @@ pub fn submit(
     let request = Request { codelet, implementation, ints: params.ints, accumulate: params.accumulate };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
     // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
-    // exclusively, so they are neither inputs nor one another.
+    // exclusively, so they are neither inputs nor one another, except for the one input that a codelet which works
+    // in place shares with its first output.
     unsafe { runtime.tasks.submit(request, arguments, params.scalars, location) }.map_err(with_context)
 }

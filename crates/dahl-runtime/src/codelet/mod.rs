@@ -7,8 +7,10 @@
 pub mod builtin;
 mod call;
 pub mod relation;
+mod sample;
 
 pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
+pub use sample::{Draw, Sample, SampleArg, Tolerance, Values};
 
 use crate::array::{Dtype, Layout};
 use crate::error::Result;
@@ -28,6 +30,8 @@ pub struct Codelet {
     pub implementations: &'static [Implementation],
     /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling.
     pub in_place: bool,
+    /// Draws calls that the codelet can be tried on: what conformance tests go by.
+    pub sample: Option<fn(&mut Draw) -> Sample>,
     /// The parsed line.
     parsed: OnceLock<Relation>,
 }
@@ -40,7 +44,14 @@ impl Codelet {
         flops_per_point: f64,
         implementations: &'static [Implementation],
     ) -> Self {
-        Codelet { name, line, flops_per_point, implementations, in_place: false, parsed: OnceLock::new() }
+        let parsed = OnceLock::new();
+        Codelet { name, line, flops_per_point, implementations, in_place: false, sample: None, parsed }
+    }
+
+    /// The same codelet, with a function that draws sample calls.
+    pub const fn samples(mut self, sample: fn(&mut Draw) -> Sample) -> Self {
+        self.sample = Some(sample);
+        self
     }
 
     /// The same codelet, whose output may be the same view as an input.

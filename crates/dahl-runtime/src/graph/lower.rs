@@ -452,7 +452,7 @@ impl<'a> Lowering<'a> {
 /// The tiles of a task, with their position along each cut axis.
 fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Vec<(Tile, Vec<usize>)> {
     let mut tiles = vec![(Tile::whole(&recorded.bound), Vec::new())];
-    for (axis, ranges) in &cut.tiles {
+    for (axis, ranges) in &cut_axes(recorded, cut) {
         tiles = tiles
             .iter()
             .flat_map(|(tile, position)| {
@@ -463,6 +463,14 @@ fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Vec<(Tile, Vec<usize>)> {
             .collect();
     }
     tiles
+}
+
+/// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they stay
+/// whole, because its tiles could not tell by their (empty) inputs which of them is the first and applies the bias.
+fn cut_axes(recorded: &Recorded, cut: &TaskCut) -> Vec<(usize, Vec<Range<usize>>)> {
+    let is_empty = recorded.bound.points() == 0;
+    let stays = |axis: usize| is_empty && recorded.bound.axes()[axis].split == Split::Reduce;
+    cut.tiles.iter().filter(|(axis, _)| !stays(*axis)).cloned().collect()
 }
 
 /// How the tiles of a task come together in one accumulating output.
@@ -487,8 +495,7 @@ fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduction>> {
     let args = recorded.codelet.relation().args();
     let of_arg = |arg: usize| {
         let how = args[arg].accumulate?;
-        let axes: Vec<Option<usize>> = cut
-            .tiles
+        let axes: Vec<Option<usize>> = cut_axes(recorded, cut)
             .iter()
             .map(|(axis, ranges)| {
                 let reduced = recorded.bound.axes()[*axis].split == Split::Reduce;

@@ -47,7 +47,7 @@ impl Default for CutOptions {
             tilings: vec![vec![("n".into(), TileSize::Size(16))], vec![("i".into(), TileSize::AtMost(4096))]],
             tiles_per_group: 1,
             max_groups: 16,
-            implementations: vec!["lanes".into(), "reference".into()],
+            implementations: ["lanes", "flat", "reference"].map(String::from).to_vec(),
         }
     }
 }

@@ -1,63 +1,103 @@
-//! The operations: one folder per codelet, with its index line and scalar reference in `mod.rs` and its fast
-//! version in `lanes.rs`.
+//! The operations: one folder per codelet, with its index line, samples and scalar reference in `mod.rs` and its
+//! fast version, where it has one, in `lanes.rs` or `flat.rs`.
 //!
 //! Kernels know nothing of tasks or engines: they get views, the regions to compute and parameters. The
 //! `reference` takes any layout and any window of a tile, and defines the result. The `lanes` version
 //! vectorises over samples: 16 (`f32`) or 8 (`f64`) of them lie side by side, whatever the shape of the rest.
 //! The last group of a tile may be ragged; its padding lanes hold anything, also NaN, so that elementwise
-//! results may be computed there but sums over samples must leave them out.
+//! results may be computed there but sums over samples must leave them out. A `flat` version vectorises over
+//! neighbouring elements in row-major order.
 //!
-//! To add a codelet, add its folder and its line in [`CODELETS`].
+//! To add a codelet, add its folder and its line in [`CODELETS`]; ARCHITECTURE.md goes through it step by step.
 
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
 pub mod planned;
+pub mod forms;
 mod channels;
-mod flat;
 mod math;
 mod real;
 pub mod simd;
 mod sums;
+mod update;
 mod window;
 
 pub mod accuracy;
+pub use accuracy::forms::*;
 pub mod adam;
+pub use adam::forms::*;
 pub mod adamw;
+pub use adamw::forms::*;
 pub mod argmax;
+pub use argmax::forms::*;
 pub mod avg_pool;
+pub use avg_pool::forms::*;
 pub mod avg_pool_backward;
+pub use avg_pool_backward::forms::*;
 pub mod batch_norm_backward_sums;
+pub use batch_norm_backward_sums::forms::*;
 pub mod batch_norm_dx;
+pub use batch_norm_dx::forms::*;
 pub mod batch_norm_inference;
+pub use batch_norm_inference::forms::*;
 pub mod batch_norm_mean;
+pub use batch_norm_mean::forms::*;
 pub mod batch_norm_normalise;
+pub use batch_norm_normalise::forms::*;
 pub mod batch_norm_running;
+pub use batch_norm_running::forms::*;
 pub mod batch_norm_square_sum;
+pub use batch_norm_square_sum::forms::*;
 pub mod channel_sum;
+pub use channel_sum::forms::*;
 pub mod conv2d;
+pub use conv2d::forms::*;
 pub mod conv2d_dw;
+pub use conv2d_dw::forms::*;
 pub mod conv2d_dx;
+pub use conv2d_dx::forms::*;
 pub mod cross_entropy;
+pub use cross_entropy::forms::*;
 pub mod cross_entropy_backward;
+pub use cross_entropy_backward::forms::*;
 pub mod dense;
+pub use dense::forms::*;
 pub mod dense_db;
+pub use dense_db::forms::*;
 pub mod dense_dw;
+pub use dense_dw::forms::*;
 pub mod dense_dx;
+pub use dense_dx::forms::*;
 pub mod dropout;
+pub use dropout::forms::*;
 pub mod dropout_backward;
+pub use dropout_backward::forms::*;
 pub mod load;
+pub use load::forms::*;
 pub mod load_labels;
+pub use load_labels::forms::*;
 pub mod max_pool;
+pub use max_pool::forms::*;
 pub mod max_pool_backward;
+pub use max_pool_backward::forms::*;
 pub mod relu;
+pub use relu::forms::*;
 pub mod relu_backward;
+pub use relu_backward::forms::*;
 pub mod relu_mask;
+pub use relu_mask::forms::*;
 pub mod relu_mask_backward;
+pub use relu_mask_backward::forms::*;
 pub mod sgd;
+pub use sgd::forms::*;
 pub mod sgd_momentum;
+pub use sgd_momentum::forms::*;
 pub mod softmax;
+pub use softmax::forms::*;
 pub mod softmax_backward;
+pub use softmax_backward::forms::*;
 pub mod softmax_ce;
+pub use softmax_ce::forms::*;
 
 use dahl_runtime::codelet::Codelet;
 
@@ -103,27 +143,62 @@ pub static CODELETS: &[&Codelet] = &[
     &adamw::CODELET,
 ];
 
-/// The four implementations that every codelet has: the reference and the lanes version, in both element types.
-/// The letters give the layouts that the lanes version needs, in argument order: `L`anes or `R`ow-major.
+/// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.
+///
+/// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a version
+/// number that rises with every change of its bits, and needs its arguments in these layouts, in argument order:
+/// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`.
 macro_rules! implementations {
-    ($reference:ident, $lanes:ident::$lanes_kernel:ident, $version:literal, [$($layout:ident)*]) => {
+    ($reference:ident) => {
+        $crate::op::implementations!(($reference::<f32>, $reference::<f64>))
+    };
+    (($reference32:expr, $reference64:expr)) => {
+        &[
+            $crate::op::implementation!("reference", 1, F32, dahl_runtime::codelet::Needs::Nothing, $reference32),
+            $crate::op::implementation!("reference", 1, F64, dahl_runtime::codelet::Needs::Nothing, $reference64),
+        ]
+    };
+    ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt $(, $flat:tt)?) => {
         $crate::op::implementations!(
-            ($reference::<f32>, $reference::<f64>, $lanes::$lanes_kernel::<f32>, $lanes::$lanes_kernel::<f64>),
-            $version, [$($layout)*]
+            ($reference::<f32>, $reference::<f64>), $fast, ($fast::$kernel::<f32>, $fast::$kernel::<f64>),
+            $version, $layouts $(, $flat)?
         )
     };
-    (($reference32:expr, $reference64:expr, $lanes32:expr, $lanes64:expr), $version:literal, [$($layout:ident)*]) => {{
-        use dahl_runtime::array::Dtype::{F32, F64};
-        use dahl_runtime::codelet::{Implementation, Needs};
-        const LAYOUTS32: Needs = Needs::Layouts(&[$($crate::op::layout!($layout 16)),*]);
-        const LAYOUTS64: Needs = Needs::Layouts(&[$($crate::op::layout!($layout 8)),*]);
+    (
+        ($reference32:expr, $reference64:expr), $name:ident, ($fast32:expr, $fast64:expr),
+        $version:literal, $layouts:tt $(, $flat:tt)?
+    ) => {
         &[
-            Implementation { name: "reference", version: 1, dtype: F32, needs: Needs::Nothing, kernel: $reference32 },
-            Implementation { name: "reference", version: 1, dtype: F64, needs: Needs::Nothing, kernel: $reference64 },
-            Implementation { name: "lanes", version: $version, dtype: F32, needs: LAYOUTS32, kernel: $lanes32 },
-            Implementation { name: "lanes", version: $version, dtype: F64, needs: LAYOUTS64, kernel: $lanes64 },
+            $crate::op::implementation!("reference", 1, F32, dahl_runtime::codelet::Needs::Nothing, $reference32),
+            $crate::op::implementation!("reference", 1, F64, dahl_runtime::codelet::Needs::Nothing, $reference64),
+            $crate::op::implementation!(stringify!($name), $version, F32, $crate::op::layouts!(16 $layouts), $fast32),
+            $crate::op::implementation!(stringify!($name), $version, F64, $crate::op::layouts!(8 $layouts), $fast64),
+            $(
+                $crate::op::implementation!("flat", $version, F32, $crate::op::layouts!(16 $flat), $fast32),
+                $crate::op::implementation!("flat", $version, F64, $crate::op::layouts!(8 $flat), $fast64),
+            )?
         ]
-    }};
+    };
+}
+
+/// One implementation.
+macro_rules! implementation {
+    ($name:expr, $version:literal, $dtype:ident, $needs:expr, $kernel:expr) => {
+        dahl_runtime::codelet::Implementation {
+            name: $name,
+            version: $version,
+            dtype: dahl_runtime::array::Dtype::$dtype,
+            needs: $needs,
+            kernel: $kernel,
+        }
+    };
+}
+
+/// What an implementation needs, from the letters in [`implementations`].
+macro_rules! layouts {
+    ($lanes:literal [$($layout:ident)*]) => {
+        dahl_runtime::codelet::Needs::Layouts(&[$($crate::op::layout!($layout $lanes)),*])
+    };
 }
 
 /// A layout from its letter in [`implementations`].
@@ -136,37 +211,47 @@ macro_rules! layout {
     };
 }
 
-use {implementations, layout};
+use forms::forms;
+use {implementation, implementations, layout, layouts};
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::fs;
 
     #[test]
-    fn every_folder_is_listed_and_every_line_parses() {
+    fn every_folder_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/op");
-        let folders: BTreeSet<String> = std::fs::read_dir(folder)
-            .expect("the source folder is there")
-            .map(|entry| entry.expect("a folder entry"))
-            .filter(|entry| entry.path().join("lanes.rs").exists())
-            .map(|entry| entry.file_name().into_string().expect("a name in ASCII"))
-            .collect();
-        let listed: BTreeSet<String> = CODELETS.iter().map(|codelet| codelet.name.to_string()).collect();
-        assert_eq!(folders, listed);
-        for codelet in CODELETS {
-            codelet.relation();
+        let list = include_str!("mod.rs");
+        let list = &list[list.find("static CODELETS").expect("the list")..];
+        let list = &list[..list.find("];").expect("the end of the list")];
+        for entry in fs::read_dir(folder).expect("the source folder is there") {
+            let entry = entry.expect("a folder entry");
+            let source = fs::read_to_string(entry.path().join("mod.rs")).unwrap_or_default();
+            let name = entry.file_name().into_string().expect("a name in ASCII");
+            for line in source.lines().filter_map(|line| line.strip_prefix("pub static ")) {
+                let Some((codelet, kind)) = line.split_once(": ") else { continue };
+                assert!(kind.starts_with("Codelet"), "{name}: a static that is no codelet is not public");
+                assert!(
+                    list.contains(&format!("&{name}::{codelet},")),
+                    "{name}::{codelet} is not in CODELETS"
+                );
+            }
         }
     }
 
     #[test]
-    fn every_codelet_has_both_implementations_in_both_types() {
+    fn every_codelet_has_a_name_of_its_own_a_line_that_parses_samples_and_a_reference() {
         use dahl_runtime::array::Dtype;
+        let mut names = BTreeSet::new();
         for codelet in CODELETS {
-            for name in ["reference", "lanes"] {
-                for dtype in [Dtype::F32, Dtype::F64] {
-                    assert!(codelet.implementation(name, dtype).is_some(), "{} {name} {dtype}", codelet.name);
-                }
+            codelet.relation();
+            assert!(names.insert(codelet.name), "two codelets are called {}", codelet.name);
+            assert!(codelet.sample.is_some(), "{} has no samples", codelet.name);
+            for dtype in [Dtype::F32, Dtype::F64] {
+                let first = codelet.implementations.iter().find(|i| i.dtype == dtype);
+                assert!(first.is_some_and(|i| i.name == "reference"), "{} {dtype}", codelet.name);
             }
         }
     }

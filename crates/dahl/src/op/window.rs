@@ -1,5 +1,6 @@
 //! The index arithmetic of sliding windows along one axis: `input = output * stride + tap - pad`.
 
+use dahl_runtime::codelet::Draw;
 use std::ops::Range;
 
 /// How a window moves along one axis.
@@ -115,6 +116,39 @@ impl Cover {
         let lo = (self.n_taps as isize - 1 - self.output).clamp(0, n as isize) as usize;
         let hi = (self.n_outputs as isize - self.output).clamp(0, n as isize) as usize;
         lo..hi.max(lo)
+    }
+}
+
+/// The extents of a sample call with windows.
+pub(crate) struct Sizes {
+    /// Samples.
+    pub(crate) n: usize,
+    /// Channels of the image.
+    pub(crate) c: usize,
+    /// Channels of the result, where there are kernels.
+    pub(crate) k: usize,
+    /// Height and width of the image.
+    pub(crate) image: [usize; 2],
+    /// Height and width of the result.
+    pub(crate) out: [usize; 2],
+    /// Height and width of the window.
+    pub(crate) size: usize,
+    /// Distance between windows.
+    pub(crate) stride: usize,
+    /// Padding.
+    pub(crate) pad: usize,
+}
+
+impl Sizes {
+    /// Windows that overlap, touch, leave gaps or miss the image, on images that are not square.
+    pub(crate) fn draw(draw: &mut Draw) -> Self {
+        let [size, stride] = [draw.between(1, 5), draw.between(1, 3)];
+        let pad = draw.between(0, size.min(3));
+        let smallest = size.saturating_sub(2 * pad).max(1);
+        let image = [draw.between(smallest, 9), draw.between(smallest, 10)];
+        let out = image.map(|extent| (extent + 2 * pad - size) / stride + 1);
+        let c = if draw.below(8) == 0 { draw.between(10, 30) } else { draw.between(0, 5) };
+        Sizes { n: draw.n_samples(), c, k: draw.between(1, 13), image, out, size, stride, pad }
     }
 }
 

@@ -35,8 +35,13 @@ impl Arg {
 
     /// Fills the region from `values`, last dimension fastest, and leaves everything around it.
     pub fn fill(&mut self, values: &[f64]) {
+        self.fill_region(&self.spec.region.clone(), values);
+    }
+
+    /// Fills a part of the tile from `values`, last dimension fastest.
+    pub fn fill_region(&mut self, region: &Region, values: &[f64]) {
         let mut values = values.iter();
-        for_each_index(&self.spec.region.clone(), |index| {
+        for_each_index(region, |index| {
             self.set(index, *values.next().expect("a value per element"));
         });
     }
@@ -45,6 +50,19 @@ impl Arg {
     pub fn values(&self) -> Vec<f64> {
         let mut values = Vec::new();
         for_each_index(&self.spec.region, |index| values.push(self.get(index)));
+        values
+    }
+
+    /// The elements of the tile outside of the region, last dimension fastest.
+    pub fn values_outside(&self) -> Vec<f64> {
+        let mut values = Vec::new();
+        let is_inside =
+            |index: &[usize]| (0..index.len()).all(|dim| self.spec.region.range(dim).contains(&index[dim]));
+        for_each_index(&self.spec.tile, |index| {
+            if !is_inside(index) {
+                values.push(self.get(index));
+            }
+        });
         values
     }
 
@@ -150,20 +168,4 @@ pub struct Settings<'a> {
     pub scalars: &'a [f64],
     /// Whether outputs add to what is there.
     pub accumulate: bool,
-}
-
-/// A small generator of the same random numbers everywhere.
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number in `0..n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-
-    /// The next number in -1..1, exact in `f32`.
-    pub fn unit(&mut self) -> f64 {
-        self.below(1 << 20) as f64 / (1 << 19) as f64 - 1.0
-    }
 }

@@ -1,4 +1,7 @@
-//! Every index relation against a scalar definition of its operation.
+//! Index relations against scalar definitions of their operations: the notation means what it says, exactly.
+//!
+//! The lines here use every feature of the notation. A codelet need not be among them: that its regions suffice is
+//! shown by the conformance test, which poisons everything outside of them.
 //!
 //! A definition is a loop nest written from the mathematics. It says which elements each contribution reads and
 //! writes, and knows nothing of relations. For random shapes, parameters and tilings the relation must give each
@@ -36,8 +39,6 @@ fn verify(line: &str, define: fn(&mut Draw) -> Case) -> Result<(), String> {
 /// One test per line, named like it.
 macro_rules! lines {
     ($($name:ident),* $(,)?) => {
-        const DEFINED: &[&str] = &[$(stringify!($name)),*];
-
         mod line {
             $(#[test]
             fn $name() {
@@ -104,15 +105,6 @@ fn all_lines() -> Vec<(&'static str, &'static str)> {
 fn line_of(name: &str) -> &'static str {
     let found = all_lines().into_iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("{name} is neither a codelet nor planned")).1
-}
-
-#[test]
-fn every_line_has_a_definition() {
-    let mut names: Vec<&str> = all_lines().iter().map(|(name, _)| *name).collect();
-    let mut defined = DEFINED.to_vec();
-    names.sort_unstable();
-    defined.sort_unstable();
-    assert_eq!(names, defined);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! a limit; beyond it (a program whose shapes never repeat) each task carries a template of its own.
 
 use super::slots::Address;
-use crate::array::{Dtype, Layout, Region, Shape};
+use crate::array::{BEST, Dtype, Layout, Region, Shape};
 use crate::codelet::relation::Mode;
 use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +28,13 @@ pub(crate) struct Argument {
     pub region: Region,
 }
 
+impl Argument {
+    /// Whether its elements lie as a kernel needs them that asks for this layout.
+    fn lies_in(&self, layout: Layout) -> bool {
+        self.tile == self.shape && layout == Layout::RowMajor
+    }
+}
+
 /// What is asked for, apart from the arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'r> {
@@ -43,6 +50,8 @@ pub(crate) struct Template {
     pub implementation: &'static Implementation,
     /// The call, without scalars.
     pub spec: CallSpec,
+    /// Whether the implementation was left open.
+    is_best: bool,
     /// Whether each argument's former content is needed.
     pub reads: Vec<bool>,
     tiles: Vec<Shape>,
@@ -72,7 +81,8 @@ impl Template {
         let keeps = |arg: &crate::codelet::relation::Arg| request.accumulate && arg.accumulate.is_some();
         let reads = relation.args().iter().map(|arg| arg.mode != Mode::Write || keeps(arg)).collect();
         let tiles = args.iter().map(|arg| arg.tile).collect();
-        Ok(Template { codelet: request.codelet, implementation, spec, reads, tiles })
+        let is_best = request.implementation == BEST;
+        Ok(Template { codelet: request.codelet, implementation, spec, is_best, reads, tiles })
     }
 
     fn fits(&self, request: &Request<'_>, args: &[Argument]) -> bool {
@@ -82,7 +92,8 @@ impl Template {
             && self.spec.ints.len() == request.ints.len()
             && self.spec.ints.iter().eq(request.ints)
             && (std::ptr::eq(self.implementation.name, request.implementation)
-                || self.implementation.name == request.implementation)
+                || self.implementation.name == request.implementation
+                || self.is_best && request.implementation == BEST)
             && self.spec.args.iter().zip(&self.tiles).zip(args).all(|((spec, tile), arg)| {
                 spec.dtype == arg.dtype && spec.extent == arg.shape && *tile == arg.tile
             })
@@ -176,19 +187,22 @@ fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&
     let (inputs, outputs) = args.split_at(n_inputs);
     let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
     let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
-    let Some(chosen) = codelet.implementation(name, dtype) else {
+    let takes = |implementation: &Implementation| match implementation.needs {
+        Needs::Nothing => true,
+        Needs::Layouts(layouts) => args.iter().zip(layouts).all(|(arg, layout)| arg.lies_in(*layout)),
+    };
+    let best = || codelet.implementations.iter().rfind(|i| i.dtype == dtype && takes(i));
+    let named = if name == BEST { best() } else { codelet.implementation(name, dtype) };
+    let Some(chosen) = named else {
         let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
         let known = known.collect::<Vec<_>>().join(", ");
         let message = format!("there is no implementation `{name}` for {dtype}; there are: {known}");
         return Err(Error::new(ErrorKind::Usage, message));
     };
-    if let Needs::Layouts(layouts) = chosen.needs {
-        let fits = |(arg, layout): (&Argument, _)| arg.tile == arg.shape && layout == &Layout::RowMajor;
-        if !args.iter().zip(layouts).all(fits) {
-            let message =
-                format!("implementation `{name}` needs row-major arrays in one piece: take another one");
-            return Err(Error::new(ErrorKind::Shape, message));
-        }
+    if !takes(chosen) {
+        let message =
+            format!("implementation `{name}` needs row-major arrays in one piece: take another one");
+        return Err(Error::new(ErrorKind::Shape, message));
     }
     Ok(chosen)
 }

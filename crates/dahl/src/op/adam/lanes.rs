@@ -1,9 +1,9 @@
 //! Vector by vector over the flat parameters.
 
 use super::Rates;
-use crate::op::flat::update;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::update::update;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
@@ -19,7 +19,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
 pub(crate) fn step<T: Real, S: Simd<T>, const DECOUPLED: bool>(s: S, call: &Call<'_>) -> Result<()> {
     let g = call.input::<T>(0);
     let (mut p, mut m, mut v) = (call.output::<T>(0), call.output::<T>(1), call.output::<T>(2));
-    let rates = Rates::<T>::of(call)?;
+    let rates = Rates::<T>::of(call);
     let (decay, shrink, take_first) =
         (s.splat(rates.decay), s.splat(rates.shrink), s.splat(rates.take_first));
     let (keep_second, take_second) = (s.splat(rates.keep_second), s.splat(rates.take_second));

@@ -6,7 +6,8 @@ mod lanes;
 pub(super) use lanes::largest_in_lanes;
 
 use super::real::Real;
-use dahl_runtime::codelet::{Call, Codelet, View};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, View};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// `class[n] = argmax_k x[n,k]`
@@ -15,7 +16,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,k!] -> class[n]",
     1.0,
     super::implementations!(reference, lanes::argmax, 1, [L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The place of the largest element of each row.
+    argmax<T>(x: [T; 2]) -> (class: [u32; 1]), init argmax_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.full()];
+    Sample::new(Tolerance::Exact).ties([n, k]).below(Dtype::U32, [n], k)
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

@@ -7,9 +7,9 @@
 mod lanes;
 
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `y = mean x` over windows; integers: stride, padding, window size.
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +17,19 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 -> y[n,c,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
     super::implementations!(reference, lanes::avg_pool, 1, [L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The mean of each window of `size` x `size` pixels; padding counts as zeros.
+    avg_pool<T>(x: [T; 4]; ints stride, pad, size) -> (y: [T; 4]), init avg_pool_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad, size]);
+    sample.real([n, c, h, w]).real([n, c, oh, ow])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

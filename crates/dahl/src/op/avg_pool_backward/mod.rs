@@ -7,9 +7,9 @@ mod lanes;
 
 use super::avg_pool::pixels;
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `dx += dy / k²`; integers: stride, padding, window size.
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +17,19 @@ pub static CODELET: Codelet = Codelet::new(
     "dy[n,c,oy,ox] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
     super::implementations!(reference, lanes::avg_pool_backward, 1, [L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of the pixels under windows of `size` x `size`, from the gradient of their means.
+    avg_pool_backward<T>(dy: [T; 4]; ints stride, pad, size) -> (dx: [T; 4])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad, size]);
+    sample.real([n, c, oh, ow]).real([n, c, h, w])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let dy = call.input::<T>(0);

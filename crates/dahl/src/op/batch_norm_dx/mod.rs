@@ -8,7 +8,7 @@ mod lanes;
 use super::channels::{count, inverse_deviation};
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, View, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, View, for_each_index};
 
 /// `dx = gamma / sqrt(var + eps) (dy - dbeta/N - x̂ dgamma/N)`; scalars: `eps`.
 pub static CODELET: Codelet = Codelet::new(
@@ -16,7 +16,22 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,y,x] dy[n,c,y,x] mean[c] var[c] gamma[c] dgamma[c] dbeta[c] -> dx[n,c,y,x]",
     5.0,
     super::implementations!(reference, lanes::batch_norm_dx, 1, [L L R R R R R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of the input, from that of the output and the gradients of `gamma` and `beta`.
+    batch_norm_dx<T>(
+        x: [T; 4], dy: [T; 4], mean: [T; 1], var: [T; 1], gamma: [T; 1], dgamma: [T; 1], dbeta: [T; 1]; scalars eps
+    ) -> (dx: [T; 4]), init batch_norm_dx_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, c, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
+    let sample = Sample::new(Tolerance::Scale(30.0)).scalars(&[1e-5]);
+    let sample = sample.real([n, c, y, x]).real([n, c, y, x]).real([c]).real_in([c], 0.1..2.0);
+    sample.real([c]).real([c]).real([c]).real([n, c, y, x])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));

@@ -8,7 +8,7 @@ mod lanes;
 use super::channels::count;
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `mean[c] += Σ x[n,c,y,x] / N`
 pub static CODELET: Codelet = Codelet::new(
@@ -16,7 +16,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,y,x] -> mean[c] +=",
     1.0,
     super::implementations!(reference, lanes::batch_norm_mean, 1, [L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The mean of each channel.
+    batch_norm_mean<T>(x: [T; 4]) -> (mean: [T; 1]), init batch_norm_mean_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, c, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
+    Sample::new(Tolerance::Scale(1.0)).real([n, c, y, x]).real([c])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

@@ -1,9 +1,9 @@
 //! Vector by vector over the channels.
 
 use super::Rates;
-use crate::op::flat::update;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::update::update;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 

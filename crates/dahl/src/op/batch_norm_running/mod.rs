@@ -6,7 +6,7 @@
 mod lanes;
 
 use super::real::Real;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// Running statistics towards `mean` and `var`; scalars: the momentum `m` and `N`, the values per channel of the batch.
@@ -15,7 +15,20 @@ pub static CODELET: Codelet = Codelet::new(
     "mean[c] var[c] running_mean[c] running_var[c] -> running_mean[c] running_var[c]",
     7.0,
     super::implementations!(reference, lanes::batch_norm_running, 1, [R R R R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// Moves the running statistics by `momentum` towards those of a batch with `count` values per channel.
+    batch_norm_running<T>(mean: [T; 1], var: [T; 1]; scalars momentum, count)
+        -> (running_mean: [T; 1], running_var: [T; 1])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let c = draw.wide();
+    let sample = Sample::new(Tolerance::Scale(3.0)).scalars(&[0.1, 12.0]);
+    sample.real([c]).real_in([c], 0.0..2.0).real([c]).real([c])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (mean, var) = (call.input::<T>(0), call.input::<T>(1));

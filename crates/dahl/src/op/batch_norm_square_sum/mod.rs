@@ -9,7 +9,7 @@ mod lanes;
 use super::channels::count;
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `var[c] += Σ (x[n,c,y,x] - mean[c])² / N`
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +17,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,y,x] mean[c] -> var[c] +=",
     3.0,
     super::implementations!(reference, lanes::batch_norm_square_sum, 1, [L R R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The biased variance of each channel around `mean`.
+    batch_norm_square_sum<T>(x: [T; 4], mean: [T; 1]) -> (var: [T; 1]), init batch_norm_square_sum_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, c, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
+    Sample::new(Tolerance::Scale(4.0)).real([n, c, y, x]).real([c]).real([c])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, mean) = (call.input::<T>(0), call.input::<T>(1));

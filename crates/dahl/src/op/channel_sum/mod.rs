@@ -6,7 +6,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `db[k] += Σ dy[n,k,y,x]`
 pub static CODELET: Codelet = Codelet::new(
@@ -14,7 +14,18 @@ pub static CODELET: Codelet = Codelet::new(
     "dy[n,k,y,x] -> db[k] +=",
     1.0,
     super::implementations!(reference, lanes::channel_sum, 1, [L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `db[k] = Σ dy[n,k,y,x]`.
+    channel_sum<T>(dy: [T; 4]) -> (db: [T; 1]), init channel_sum_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
+    Sample::new(Tolerance::Sum).real([n, k, y, x]).real([k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let dy = call.input::<T>(0);

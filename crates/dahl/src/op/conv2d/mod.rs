@@ -7,9 +7,9 @@
 mod lanes;
 
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `y = b + x ⋆ w`; integers: stride, padding.
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +17,19 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
     super::implementations!(reference, lanes::conv2d, 1, [L R R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.
+    conv2d<T>(x: [T; 4], w: [T; 4], b: [T; 1]; ints stride, pad) -> (y: [T; 4]), init conv2d_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
+    sample.real([n, c, h, w]).real([k, c, size, size]).real([k]).real([n, k, oh, ow])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));

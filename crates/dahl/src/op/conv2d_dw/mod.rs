@@ -6,9 +6,9 @@
 mod lanes;
 
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `dw += x ⋆ dy`; integers: stride, padding.
 pub static CODELET: Codelet = Codelet::new(
@@ -16,7 +16,19 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
     super::implementations!(reference, lanes::conv2d_dw, 1, [L L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of a convolution's kernels.
+    conv2d_dw<T>(x: [T; 4], dy: [T; 4]; ints stride, pad) -> (dw: [T; 4])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
+    sample.real([n, c, h, w]).real([n, k, oh, ow]).real([k, c, size, size])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));

@@ -8,9 +8,9 @@
 mod lanes;
 
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `dx += dy ⋆ᵀ w`; integers: stride, padding.
 pub static CODELET: Codelet = Codelet::new(
@@ -18,7 +18,19 @@ pub static CODELET: Codelet = Codelet::new(
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
     super::implementations!(reference, lanes::conv2d_dx, 1, [L R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of a convolution's input.
+    conv2d_dx<T>(dy: [T; 4], w: [T; 4]; ints stride, pad) -> (dx: [T; 4])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
+    sample.real([n, k, oh, ow]).real([k, c, size, size]).real([n, c, h, w])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));

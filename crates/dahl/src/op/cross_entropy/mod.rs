@@ -9,7 +9,8 @@ mod lanes;
 use super::real::Real;
 use super::softmax_ce::checked;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `loss += mean -ln p[label]`
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +18,19 @@ pub static CODELET: Codelet = Codelet::new(
     "p[n,*] label[n] -> loss[] +=",
     2.0,
     super::implementations!(reference, lanes::cross_entropy, 1, [L L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The mean of `-ln p` at the labels.
+    cross_entropy<T>(p: [T; 2], label: [u8; 1]) -> (loss: [T; 0]), init cross_entropy_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.full()];
+    let sample = Sample::new(Tolerance::Scale(3.0)).real_in([n, k], 0.1..1.0);
+    sample.below(Dtype::U8, [n], k).real([])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (p, label) = (call.input::<T>(0), call.input::<u8>(1));

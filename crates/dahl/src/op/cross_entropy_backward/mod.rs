@@ -6,7 +6,8 @@ mod lanes;
 use super::real::Real;
 use super::softmax_ce::checked;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `dp = -[k = label] / (p N)`
 pub static CODELET: Codelet = Codelet::new(
@@ -14,7 +15,19 @@ pub static CODELET: Codelet = Codelet::new(
     "p[n,k] label[n] -> dp[n,k]",
     2.0,
     super::implementations!(reference, lanes::cross_entropy_backward, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of the probabilities under the mean of `-ln p` at the labels.
+    cross_entropy_backward<T>(p: [T; 2], label: [u8; 1]) -> (dp: [T; 2]), init cross_entropy_backward_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.full()];
+    let sample = Sample::new(Tolerance::Scale(10.0)).real_in([n, k], 0.1..1.0);
+    sample.below(Dtype::U8, [n], k).real([n, k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (p, label) = (call.input::<T>(0), call.input::<u8>(1));

@@ -13,8 +13,9 @@ lanes_kernel!(dense, body);
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     let mut y = call.output::<T>(0);
-    let (n_samples, n_inputs) = (x.region().shape()[0], x.region().shape()[1]);
-    let n_outputs = y.region().shape()[1];
+    // The region of `x` is empty where there are no inputs; the outputs are there all the same.
+    let n_inputs = x.region().shape()[1];
+    let (n_samples, n_outputs) = (y.region().shape()[0], y.region().shape()[1]);
     let has_bias = x.region().lo()[1] == 0;
     let (x, w, b) = (T::lanes(x.contiguous()), w.contiguous(), b.contiguous());
     let y = T::lanes_mut(y.contiguous());

@@ -7,7 +7,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `y = b + x wᵀ`
 pub static CODELET: Codelet = Codelet::new(
@@ -15,7 +15,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,i] w[o,i] b[o] -> y[n,o] +=",
     2.0,
     super::implementations!(reference, lanes::dense, 1, [L R R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `y[n,o] = b[o] + Σ x[n,i] w[o,i]`.
+    dense<T>(x: [T; 2], w: [T; 2], b: [T; 1]) -> (y: [T; 2]), init dense_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
+    Sample::new(Tolerance::Sum).real([n, i]).real([o, i]).real([o]).real([n, o])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));

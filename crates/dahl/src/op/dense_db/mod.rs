@@ -4,7 +4,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `db[o] += Σ dy[n,o]`
 pub static CODELET: Codelet = Codelet::new(
@@ -12,7 +12,18 @@ pub static CODELET: Codelet = Codelet::new(
     "dy[n,o] -> db[o] +=",
     1.0,
     super::implementations!(reference, lanes::dense_db, 1, [L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `db[o] = Σ dy[n,o]`.
+    dense_db<T>(dy: [T; 2]) -> (db: [T; 1]), init dense_db_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, o] = [draw.n_samples(), draw.wide()];
+    Sample::new(Tolerance::Sum).real([n, o]).real([o])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let dy = call.input::<T>(0);

@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `dw += dyᵀ x`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +13,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,i] dy[n,o] -> dw[o,i] +=",
     2.0,
     super::implementations!(reference, lanes::dense_dw, 1, [L L R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `dw[o,i] = Σ dy[n,o] x[n,i]`.
+    dense_dw<T>(x: [T; 2], dy: [T; 2]) -> (dw: [T; 2]), init dense_dw_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
+    Sample::new(Tolerance::Sum).real([n, i]).real([n, o]).real([o, i])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));

@@ -12,7 +12,8 @@ lanes_kernel!(dense_dx, body);
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
     let mut dx = call.output::<T>(0);
-    let (n_samples, n_outputs) = (dy.region().shape()[0], dy.region().shape()[1]);
+    // The region of `dy` is empty where there are no outputs; the inputs are there all the same.
+    let (n_samples, n_outputs) = (dx.region().shape()[0], dy.region().shape()[1]);
     let n_inputs = dx.region().shape()[1];
     let (dy, w) = (T::lanes(dy.contiguous()), w.contiguous());
     let dx = T::lanes_mut(dx.contiguous());

@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `dx += dy w`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +13,18 @@ pub static CODELET: Codelet = Codelet::new(
     "dy[n,o] w[o,i] -> dx[n,i] +=",
     2.0,
     super::implementations!(reference, lanes::dense_dx, 1, [L R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `dx[n,i] = Σ dy[n,o] w[o,i]`.
+    dense_dx<T>(dy: [T; 2], w: [T; 2]) -> (dx: [T; 2]), init dense_dx_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, i, o] = [draw.n_samples(), draw.wide(), draw.wide()];
+    Sample::new(Tolerance::Sum).real([n, o]).real([o, i]).real([n, i])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));

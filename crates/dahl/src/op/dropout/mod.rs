@@ -11,7 +11,8 @@ pub(super) use lanes::toss;
 
 use super::real::Real;
 use crate::random::Stream;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// `y = x · coin / (1 - p)`; scalars: `p`, and the seed, a whole number that differs between layers.
@@ -20,7 +21,20 @@ pub static CODELET: Codelet = Codelet::new(
     "x[..] counter[] -> y[..]",
     2.0,
     super::implementations!(reference, lanes::dropout, 1, [L R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `x / (1 - p)`, or 0 with probability `p`; the coins follow from `counter`, `seed` and the index of each element.
+    dropout<T, R>(x: [T; R], counter: [u32; 0]; scalars p, seed) -> (y: [T; R]), init dropout_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let shape = draw.shape();
+    let sample =
+        Sample::new(Tolerance::Exact).scalars(&[[0.0, 0.3, 0.5, 1.0][draw.below(4)], draw.below(99) as f64]);
+    sample.real(shape).below(Dtype::U32, [], 1000).real(shape)
+}
 
 pub(super) fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

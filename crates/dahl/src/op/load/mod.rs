@@ -7,7 +7,8 @@
 mod lanes;
 
 use super::real::Real;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::{Error, ErrorKind, Result};
 use std::ops::Range;
 
@@ -17,7 +18,19 @@ pub static CODELET: Codelet = Codelet::new(
     "images[*,c,y,x] index[n] -> x[n,c,y,x]",
     1.0,
     super::implementations!(reference, lanes::load, 1, [R R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `x[n] = images[index[n]] / divisor`.
+    load<T>(images: [u8; 4], index: [u32; 1]; scalars divisor) -> (x: [T; 4]), init load_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, c, y, x] = [draw.n_samples(), draw.extent(), draw.extent(), draw.extent()];
+    let sample = Sample::new(Tolerance::Exact).scalars(&[255.0]);
+    sample.below(Dtype::U8, [9, c, y, x], 256).below(Dtype::U32, [n], 9).real([n, c, y, x])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (images, index) = (call.input::<u8>(0), call.input::<u32>(1));

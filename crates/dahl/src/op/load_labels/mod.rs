@@ -8,15 +8,28 @@ mod lanes;
 
 use super::load::checked;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `label[n] = labels[index[n]]`
 pub static CODELET: Codelet = Codelet::new(
     "load_labels",
     "labels[*] index[n] -> label[n]",
     0.0,
-    super::implementations!((reference, reference, lanes::load_labels, lanes::load_labels), 1, [R R L]),
-);
+    super::implementations!((reference, reference), lanes, (lanes::load_labels, lanes::load_labels), 1, [R R L]),
+)
+.samples(sample);
+
+super::forms! {
+    /// `label[n] = labels[index[n]]`.
+    load_labels<>(labels: [u8; 1], index: [u32; 1]) -> (label: [u8; 1]), init load_labels_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let n = draw.n_samples();
+    let sample = Sample::new(Tolerance::Exact).below(Dtype::U8, [9], 256);
+    sample.below(Dtype::U32, [n], 9).below(Dtype::U8, [n], 256)
+}
 
 fn reference(call: &Call<'_>) -> Result<()> {
     let (labels, index) = (call.input::<u8>(0), call.input::<u32>(1));

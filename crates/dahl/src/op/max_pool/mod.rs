@@ -8,8 +8,9 @@
 mod lanes;
 
 use super::real::Real;
-use super::window::Window;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use super::window::{Sizes, Window};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// `y = max x` over windows; integers: stride, padding, window size.
@@ -18,7 +19,19 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?-inf -> y[n,c,oy,ox] max= arg[n,c,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
     super::implementations!(reference, lanes::max_pool, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The maximum of each window of `size` x `size` pixels, and its place in the window.
+    max_pool<T>(x: [T; 4]; ints stride, pad, size) -> (y: [T; 4], arg: [u8; 4]), init max_pool_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Exact).ints(&[stride, pad, size]).ties([n, c, h, w]);
+    sample.real([n, c, oh, ow]).below(Dtype::U8, [n, c, oh, ow], size * size)
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

@@ -7,9 +7,10 @@ mod lanes;
 
 use super::max_pool::checked_size;
 use super::real::Real;
-use super::window::Window;
+use super::window::{Sizes, Window};
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `dx += dy` where `arg` says; integers: stride, padding, window size.
 pub static CODELET: Codelet = Codelet::new(
@@ -17,7 +18,19 @@ pub static CODELET: Codelet = Codelet::new(
     "arg[n,c,oy,ox] dy[n,c,oy,ox] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
     super::implementations!(reference, lanes::max_pool_backward, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of max pooling: `dy` goes to the places that `arg` names.
+    max_pool_backward<T>(arg: [u8; 4], dy: [T; 4]; ints stride, pad, size) -> (dx: [T; 4])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let Sizes { n, c, image: [h, w], out: [oh, ow], size, stride, pad, .. } = Sizes::draw(draw);
+    let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad, size]);
+    sample.below(Dtype::U8, [n, c, oh, ow], size * size).real([n, c, oh, ow]).real([n, c, h, w])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (arg, dy) = (call.input::<u8>(0), call.input::<T>(1));

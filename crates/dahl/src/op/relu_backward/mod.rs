@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `dx = dy · [y > 0]`
 pub static CODELET: Codelet = Codelet::new(
@@ -14,7 +14,19 @@ pub static CODELET: Codelet = Codelet::new(
     1.0,
     super::implementations!(reference, lanes::relu_backward, 1, [L L L]),
 )
-.in_place();
+.in_place()
+.samples(sample);
+
+super::forms! {
+    /// `dx = dy` where `y > 0`, else 0; `y` is the output of the rectifier.
+    relu_backward<T, R>(y: [T; R], dy: [T; R]) -> (dx: [T; R]), init relu_backward_init,
+        in_place relu_backward_self(dy: [T; R], y: [T; R])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let shape = draw.shape();
+    Sample::new(Tolerance::Exact).real(shape).real(shape).real(shape)
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     call.map2(|y: T, dy: T| if y > T::default() { dy } else { T::default() });

@@ -7,7 +7,8 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `y = max(x, 0)`, `mask = [x > 0]`
 pub static CODELET: Codelet = Codelet::new(
@@ -15,7 +16,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[..] -> y[..] mask[..]",
     1.0,
     super::implementations!(reference, lanes::relu_mask, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `y = max(x, 0)`, and 1 in `mask` where `x > 0`.
+    relu_mask<T, R>(x: [T; R]) -> (y: [T; R], mask: [u8; R]), init relu_mask_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let shape = draw.shape();
+    Sample::new(Tolerance::Exact).ties(shape).real(shape).below(Dtype::U8, shape, 2)
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

@@ -5,7 +5,8 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet, for_each_index};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 
 /// `dx = dy · mask`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +14,18 @@ pub static CODELET: Codelet = Codelet::new(
     "mask[..] dy[..] -> dx[..]",
     1.0,
     super::implementations!(reference, lanes::relu_mask_backward, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `dx = dy` where `mask` is not 0, else 0.
+    relu_mask_backward<T, R>(mask: [u8; R], dy: [T; R]) -> (dx: [T; R]), init relu_mask_backward_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let shape = draw.shape();
+    Sample::new(Tolerance::Exact).below(Dtype::U8, shape, 2).real(shape).real(shape)
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (mask, dy) = (call.input::<u8>(0), call.input::<T>(1));

@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `p -= lr g`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +13,18 @@ pub static CODELET: Codelet = Codelet::new(
     "g[i] lr[] p[i] -> p[i]",
     2.0,
     super::implementations!(reference, lanes::sgd, 1, [R R R]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `p -= lr g`.
+    sgd<T>(g: [T; 1], lr: [T; 0]) -> (p: [T; 1])
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let n = draw.n_samples() * draw.extent();
+    Sample::new(Tolerance::Scale(2.0)).real([n]).real([]).real([n])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (g, lr) = (call.input::<T>(0), call.input::<T>(1).at([]));

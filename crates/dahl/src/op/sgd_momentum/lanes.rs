@@ -1,9 +1,9 @@
 //! Vector by vector over the flat parameters, three or four fused multiply-adds each.
 
 use super::is_nesterov;
-use crate::op::flat::update;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::update::update;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 

@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `y = softmax(x)` over `k`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +13,18 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,k!] -> y[n,k!]",
     6.0,
     super::implementations!(reference, lanes::softmax, 1, [L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// `y[n,k] = exp(x[n,k]) / Σ_j exp(x[n,j])`.
+    softmax<T>(x: [T; 2]) -> (y: [T; 2]), init softmax_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.extent()];
+    Sample::new(Tolerance::Scale(1.0)).real([n, k]).real([n, k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let x = call.input::<T>(0);

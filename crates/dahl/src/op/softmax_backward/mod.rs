@@ -5,7 +5,7 @@ mod lanes;
 
 use super::real::Real;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `dx = y (dy - y·dy)` over `k`
 pub static CODELET: Codelet = Codelet::new(
@@ -13,7 +13,18 @@ pub static CODELET: Codelet = Codelet::new(
     "y[n,k!] dy[n,k!] -> dx[n,k!]",
     4.0,
     super::implementations!(reference, lanes::softmax_backward, 1, [L L L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// The gradient of what softmax was taken of, from its result `y`.
+    softmax_backward<T>(y: [T; 2], dy: [T; 2]) -> (dx: [T; 2]), init softmax_backward_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.extent()];
+    Sample::new(Tolerance::Scale(10.0)).real([n, k]).real([n, k]).real([n, k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (y, dy) = (call.input::<T>(0), call.input::<T>(1));

@@ -9,7 +9,8 @@
 mod lanes;
 
 use super::real::Real;
-use dahl_runtime::codelet::{Call, Codelet};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 use dahl_runtime::{Error, ErrorKind, Result};
 
 /// `loss += mean cross-entropy`, `correct += hits`, `dlogits = ∂loss/∂logits`
@@ -18,7 +19,20 @@ pub static CODELET: Codelet = Codelet::new(
     "logits[n,k!] label[n] -> loss[] += correct[] += dlogits[n,k!]",
     8.0,
     super::implementations!(reference, lanes::softmax_ce, 1, [L L R R L]),
-);
+)
+.samples(sample);
+
+super::forms! {
+    /// Mean cross-entropy of `logits` against labels, hits of the largest logit, and the gradient of the logits.
+    softmax_ce<T>(logits: [T; 2], label: [u8; 1]) -> (loss: [T; 0], correct: [T; 0], dlogits: [T; 2]),
+        init softmax_ce_init
+}
+
+fn sample(draw: &mut Draw) -> Sample {
+    let [n, k] = [draw.n_samples(), draw.full()];
+    let sample = Sample::new(Tolerance::Scale(20.0)).real([n, k]).below(Dtype::U8, [n], k);
+    sample.real([]).real([]).real([n, k])
+}
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
     let (logits, label) = (call.input::<T>(0), call.input::<u8>(1));

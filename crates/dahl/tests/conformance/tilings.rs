@@ -1,0 +1,262 @@
+//! Every codelet as a task: cut at random along every axis that may be, lowered, planned and run.
+//!
+//! Inputs are cut in ways of their own, so that tiles have to be assembled from pieces (halos among them), and
+//! outputs are reduced from partial results where a cut axis is missing in them. An output that has every cut
+//! axis must have exactly the bits of the whole call; the others may differ by the rounding of sums.
+
+use crate::case::{Case, dtypes, random_cuts};
+use crate::{Window, assert_close, assert_same_bits, run};
+use dahl::op::CODELETS;
+use dahl_runtime::array::{Dtype, Element, Layout, Region, Shape};
+use dahl_runtime::codelet::relation::Mode;
+use dahl_runtime::codelet::{Call, Codelet, Draw, Implementation, Needs};
+use dahl_runtime::engine::{Outputs, Pool, Session, Store};
+use dahl_runtime::graph::{Graph, StateId, Var, lower};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{Cut, Plan, TaskCut};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Tilings per implementation and element type.
+const N_TILINGS: usize = 36;
+
+/// Moves arrays between the store, temporaries and outputs.
+static MOVE: Codelet = Codelet::new(
+    "move",
+    "x[..] -> y[..]",
+    0.0,
+    &[mover::<f32>(), mover::<f64>(), mover::<u8>(), mover::<u32>()],
+);
+
+const fn mover<T: Element>() -> Implementation {
+    fn kernel<T: Element>(call: &Call<'_>) -> dahl_runtime::Result<()> {
+        call.map(|x: T| x);
+        Ok(())
+    }
+    Implementation {
+        name: "reference",
+        version: 1,
+        dtype: T::DTYPE,
+        needs: Needs::Nothing,
+        kernel: kernel::<T>,
+    }
+}
+
+type Ranges = Vec<(usize, Vec<Range<usize>>)>;
+
+/// A graph that tries one case, and how it is cut.
+struct Trial {
+    graph: Graph,
+    store: Store,
+    outputs: Vec<Var>,
+    cut: Cut,
+}
+
+impl Trial {
+    fn new(case: &Case, implementation: &'static Implementation, draw: &mut Draw) -> (Self, Ranges) {
+        let mut trial = Trial {
+            graph: Graph::new(2),
+            store: Store::new(),
+            outputs: Vec::new(),
+            cut: Cut { tasks: Vec::new(), layouts: Vec::new() },
+        };
+        let cuts = random_cuts(&case.bound, draw);
+        let (relation, n_inputs) = (case.codelet.relation(), case.n_inputs());
+        let layout = |arg: usize| match implementation.needs {
+            Needs::Layouts(layouts) => layouts[arg],
+            Needs::Nothing => Layout::RowMajor,
+        };
+        // Where an output may take the place of an input, it sometimes does.
+        let out = &case.sample.args[n_inputs];
+        let is_like_output = |arg: &usize| {
+            let input = &case.sample.args[*arg];
+            input.shape == out.shape && input.dtype == out.dtype
+        };
+        let shared = if case.codelet.in_place && draw.below(2) == 0 {
+            (0..n_inputs).rfind(is_like_output)
+        } else {
+            None
+        };
+        let mut vars = Vec::new();
+        for (i, arg) in relation.args().iter().enumerate() {
+            let (shape, dtype) = (case.sample.args[i].shape, case.dtype_of(i, implementation.dtype));
+            let state = |trial: &mut Trial| {
+                let data = case.data_in(i, &Region::whole(shape), implementation.dtype);
+                trial.state(i, dtype, shape, &data)
+            };
+            let as_written = || -> Ranges {
+                let dims = case.bound.dims(i).iter().enumerate();
+                dims.filter_map(|(dim, axis)| {
+                    Some((dim, cuts.iter().find(|cut| Some(cut.0) == *axis)?.1.clone()))
+                })
+                .collect()
+            };
+            let var = match arg.mode {
+                Mode::Read if shared == Some(i) => {
+                    let from = state(&mut trial);
+                    trial.moved(from, layout(n_inputs), as_written())
+                }
+                Mode::Read if draw.below(3) == 0 => state(&mut trial),
+                Mode::Read => {
+                    let from = state(&mut trial);
+                    let tiles = trial.random_tiles(shape, draw);
+                    let lanes = if draw.below(4) == 0 { Layout::Lanes(8) } else { Layout::RowMajor };
+                    trial.moved(from, lanes, tiles)
+                }
+                Mode::ReadWrite => {
+                    let from = state(&mut trial);
+                    trial.moved(from, layout(i), as_written())
+                }
+                Mode::Write if i == n_inputs && shared.is_some() => vars[shared.expect("just seen")],
+                Mode::Write => trial.temporary(dtype, shape, layout(i)),
+            };
+            vars.push(var);
+        }
+        let sample = &case.sample;
+        let (inputs, outputs) = vars.split_at(n_inputs);
+        let recorded = trial.graph.task(
+            case.codelet,
+            implementation.dtype,
+            inputs,
+            outputs,
+            &sample.ints,
+            &sample.scalars,
+        );
+        recorded.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let groups = draw.between(1, 5);
+        trial.cut.tasks.push(TaskCut { tiles: cuts.clone(), implementation, groups });
+        for &var in outputs {
+            let out = trial.graph.output("out", var.dtype(), var.shape());
+            trial.cut.layouts.push(Layout::RowMajor);
+            trial.move_to(var, out, Vec::new());
+            trial.outputs.push(out);
+        }
+        (trial, cuts)
+    }
+
+    fn state(&mut self, i: usize, dtype: Dtype, shape: Shape, data: &[f64]) -> Var {
+        let name = format!("arg{i}");
+        let id = match dtype {
+            Dtype::F32 => fill(&mut self.store, &name, shape, data, |value| value as f32),
+            Dtype::F64 => fill(&mut self.store, &name, shape, data, |value| value),
+            Dtype::U8 => fill(&mut self.store, &name, shape, data, |value| value as u8),
+            Dtype::U32 => fill(&mut self.store, &name, shape, data, |value| value as u32),
+        };
+        self.cut.layouts.push(Layout::RowMajor);
+        self.store.record(&mut self.graph, id)
+    }
+
+    fn temporary(&mut self, dtype: Dtype, shape: Shape, layout: Layout) -> Var {
+        self.cut.layouts.push(layout);
+        self.graph.temporary("temporary", dtype, shape)
+    }
+
+    /// A temporary with the contents of `from`, cut in these ranges of its dimensions.
+    fn moved(&mut self, from: Var, layout: Layout, tiles: Ranges) -> Var {
+        let to = self.temporary(from.dtype(), from.shape(), layout);
+        self.move_to(from, to, tiles);
+        to
+    }
+
+    fn move_to(&mut self, from: Var, to: Var, tiles: Ranges) {
+        self.graph.task(&MOVE, to.dtype(), &[from], &[to], &[], &[]).expect("equal shapes");
+        let implementation = MOVE.implementation("reference", to.dtype()).expect("every type is there");
+        self.cut.tasks.push(TaskCut { tiles, implementation, groups: 1 });
+    }
+
+    /// Any cut of an array of this shape; the axes of a move are the dimensions.
+    fn random_tiles(&mut self, shape: Shape, draw: &mut Draw) -> Ranges {
+        let bound = MOVE.relation().bind(&[shape, shape], &[]).expect("equal shapes");
+        random_cuts(&bound, draw)
+    }
+
+    /// The outputs of two steps; both must be the same.
+    fn run(mut self, case: &Case, pool: &Arc<Pool>, eager: bool) -> Vec<Vec<f64>> {
+        let lowered = lower(&self.graph, &self.cut).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, pool.n_workers()) };
+        let mut session = Session::new(pool, &lowered, &plan, 0).expect("a plan for this graph");
+        let mut steps = Vec::new();
+        let result = session.run(
+            &mut self.store,
+            2,
+            |_, _| (),
+            |_, out| {
+                steps.push(self.outputs.iter().map(|var| collect(out, var)).collect::<Vec<_>>());
+            },
+        );
+        result.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_same_bits(case, "second step", &steps[0].concat(), &steps[1].concat());
+        steps.swap_remove(0)
+    }
+}
+
+fn fill<T: Element>(
+    store: &mut Store,
+    name: &str,
+    shape: Shape,
+    data: &[f64],
+    encode: impl Fn(f64) -> T,
+) -> StateId {
+    let id = store.add::<T>(name, shape).expect("enough memory");
+    store.get_mut::<T>(id).iter_mut().zip(data).for_each(|(element, &value)| *element = encode(value));
+    id
+}
+
+fn collect(out: &Outputs<'_>, var: &Var) -> Vec<f64> {
+    match var.dtype() {
+        Dtype::F32 => out.get::<f32>(var).iter().map(|&value| value.into()).collect(),
+        Dtype::F64 => out.get::<f64>(var).to_vec(),
+        Dtype::U8 => out.get::<u8>(var).iter().map(|&value| value.into()).collect(),
+        Dtype::U32 => out.get::<u32>(var).iter().map(|&value| value.into()).collect(),
+    }
+}
+
+#[test]
+fn every_tiling_computes_the_same() {
+    let pools = [1, 3].map(|workers| Arc::new(Pool::new(&Machine::with_workers(workers).units)));
+    for codelet in CODELETS {
+        for dtype in dtypes(codelet) {
+            for implementation in codelet.implementations.iter().filter(|i| i.dtype == dtype) {
+                for number in 0..N_TILINGS {
+                    let mut draw = Draw::new(1000 + number);
+                    let mut case = Case::new(codelet, number, &mut draw);
+                    if number % 6 == 5 {
+                        case = case.with_special_values(&mut draw);
+                    }
+                    let (trial, cuts) = Trial::new(&case, implementation, &mut draw);
+                    let pool = &pools[draw.below(2)];
+                    let got = trial.run(&case, pool, draw.below(2) == 0);
+                    let expected = run(&case, "reference", dtype, Window::Whole);
+                    let what = format!("{} cut {cuts:?}", implementation.name);
+                    assert_close(&case, &what, dtype, &expected, &got);
+                    if implementation.name != "reference" {
+                        continue;
+                    }
+                    for (i, (expected, got)) in expected.iter().zip(&got).enumerate() {
+                        let dims = case.bound.dims(case.n_inputs() + i);
+                        if cuts.iter().all(|(axis, _)| dims.contains(&Some(*axis))) {
+                            assert_same_bits(&case, &what, expected, got);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Cuts go along every axis of images, and into several tiles: otherwise the test above shows nothing.
+#[test]
+fn tilings_cut_all_four_dimensions() {
+    let codelet = &dahl::op::conv2d::CODELET;
+    let mut n_cuts = [0; 7];
+    for number in 0..N_TILINGS {
+        let mut draw = Draw::new(1000 + number);
+        let case = Case::new(codelet, number, &mut draw);
+        let (_, cuts) = Trial::new(&case, &codelet.implementations[0], &mut draw);
+        for (name, n_cuts) in ["n", "k", "oy", "ox", "c", "ky", "kx"].iter().zip(&mut n_cuts) {
+            let axis = case.bound.axis(name);
+            *n_cuts += usize::from(cuts.iter().any(|(cut, ranges)| Some(*cut) == axis && ranges.len() > 1));
+        }
+    }
+    assert!(n_cuts.iter().all(|&n| n >= 2), "{n_cuts:?}");
+}
