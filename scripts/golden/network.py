@@ -287,7 +287,8 @@ def coins(shape, counter, p, seed):
     """1 / (1 - p) where elements stay, else 0: PyTorch's mask, from our random numbers."""
     key = mix((mix(seed) + counter) % 2**64)
     numbers = [(mix(key ^ mix(i)) >> 40) / 2**24 for i in range(shape.numel())]
-    return torch.tensor([0.0 if number < p else 1 / (1 - p) for number in numbers]).double().reshape(shape)
+    factors = [0.0 if number < p else 1 / (1 - p) for number in numbers]
+    return torch.tensor(factors, dtype=torch.float64).reshape(shape)
 
 
 @operation
