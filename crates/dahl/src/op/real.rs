@@ -3,7 +3,7 @@
 use super::math;
 use super::simd::{Kernel, dispatch};
 use dahl_runtime::array::Element;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, Pieces, PiecesMut, View, ViewMut};
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 /// `f32` or `f64`, with the shape of its sample lanes: one cache line of samples side by side.
@@ -55,6 +55,11 @@ pub(crate) trait Real:
     fn bytes(data: &[u8]) -> &[Self::Bytes];
     /// Bytes in lanes, cut into groups' elements.
     fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes];
+
+    /// Memory in lanes for a kernel that may work in place.
+    fn pieces<'a>(view: &View<'a, Self>) -> Pieces<'a, Self::Lanes>;
+    /// Memory in lanes for a kernel that may work in place.
+    fn pieces_mut<'a>(view: &'a mut ViewMut<'_, Self>) -> PiecesMut<'a, Self::Lanes>;
 
     /// The first `LANES` of these as a square.
     fn block(rows: &[Self::Lanes]) -> &Self::Block;
@@ -134,6 +139,16 @@ macro_rules! real {
             #[inline(always)]
             fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes] {
                 data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn pieces<'a>(view: &View<'a, Self>) -> Pieces<'a, Self::Lanes> {
+                view.pieces()
+            }
+
+            #[inline(always)]
+            fn pieces_mut<'a>(view: &'a mut ViewMut<'_, Self>) -> PiecesMut<'a, Self::Lanes> {
+                view.pieces()
             }
 
             #[inline(always)]

@@ -15,15 +15,17 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let mut dx = call.output::<T>(0);
     let known = Known::of(call);
     let (planes, first) = (Planes::of(dx.region()), dx.region().lo()[1]);
-    let (x, dy, dx) = (T::lanes(x.contiguous()), T::lanes(dy.contiguous()), T::lanes_mut(dx.contiguous()));
+    let (x, dy, mut dx) = (T::pieces(&x), T::pieces(&dy), T::pieces_mut(&mut dx));
     for (c, range) in planes.each::<T>() {
         let Channel { mean, scale, shift, slope } = known.channel(first + c);
         let (mean, scale, shift) = (s.splat(mean), s.splat(scale), s.splat(shift));
         let slope = s.splat(-slope);
-        let inputs = x[range.clone()].iter().zip(&dy[range.clone()]);
-        for ((x, dy), dx) in inputs.zip(&mut dx[range]) {
-            let centred = s.sub(s.load(x), mean);
-            s.store(s.mul(scale, s.mul_add(slope, centred, s.sub(s.load(dy), shift))), dx);
+        for at in range {
+            let centred = s.sub(s.load(&x.get(at)), mean);
+            let mut gradient = T::ZERO_LANES;
+            let above = s.sub(s.load(&dy.get(at)), shift);
+            s.store(s.mul(scale, s.mul_add(slope, centred, above)), &mut gradient);
+            dx.set(at, gradient);
         }
     }
     Ok(())

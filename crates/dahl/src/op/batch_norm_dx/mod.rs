@@ -17,13 +17,17 @@ pub static CODELET: Codelet = Codelet::new(
     5.0,
     super::implementations!(reference, lanes::batch_norm_dx, 1, [L L R R R R R L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// The gradient of the input, from that of the output and the gradients of `gamma` and `beta`.
     batch_norm_dx<T>(
         x: [T; 4], dy: [T; 4], mean: [T; 1], var: [T; 1], gamma: [T; 1], dgamma: [T; 1], dbeta: [T; 1]; scalars eps
-    ) -> (dx: [T; 4]), init batch_norm_dx_init
+    ) -> (dx: [T; 4]), init batch_norm_dx_init,
+        in_place batch_norm_dx_self(
+            dy: [T; 4], x: [T; 4], mean: [T; 1], var: [T; 1], gamma: [T; 1], dgamma: [T; 1], dbeta: [T; 1]
+        )
 }
 
 fn sample(draw: &mut Draw) -> Sample {

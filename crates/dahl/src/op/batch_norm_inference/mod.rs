@@ -13,13 +13,17 @@ pub static CODELET: Codelet = Codelet::new(
     3.0,
     super::implementations!(reference, lanes::batch_norm_inference, 1, [L R R R R L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// `out = gamma (x - running_mean) / sqrt(running_var + eps) + beta`, channel by channel.
     batch_norm_inference<T>(
         x: [T; 4], running_mean: [T; 1], running_var: [T; 1], gamma: [T; 1], beta: [T; 1]; scalars eps
-    ) -> (out: [T; 4]), init batch_norm_inference_init
+    ) -> (out: [T; 4]), init batch_norm_inference_init,
+        in_place batch_norm_inference_self(
+            x: [T; 4], running_mean: [T; 1], running_var: [T; 1], gamma: [T; 1], beta: [T; 1]
+        )
 }
 
 fn sample(draw: &mut Draw) -> Sample {

@@ -17,12 +17,14 @@ pub(crate) fn normalise<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()
     let planes = Planes::of(out.region());
     let (mean, var, gamma, beta) =
         (mean.contiguous(), var.contiguous(), gamma.contiguous(), beta.contiguous());
-    let (x, out) = (T::lanes(x.contiguous()), T::lanes_mut(out.contiguous()));
+    let (x, mut out) = (T::pieces(&x), T::pieces_mut(&mut out));
     for (c, range) in planes.each::<T>() {
         let (mean, beta) = (s.splat(mean[c]), s.splat(beta[c]));
         let scale = s.splat(gamma[c] * inverse_deviation(var[c], call.scalar(0)));
-        for (x, out) in x[range.clone()].iter().zip(&mut out[range]) {
-            s.store(s.mul_add(s.sub(s.load(x), mean), scale, beta), out);
+        for at in range {
+            let mut normal = T::ZERO_LANES;
+            s.store(s.mul_add(s.sub(s.load(&x.get(at)), mean), scale, beta), &mut normal);
+            out.set(at, normal);
         }
     }
     Ok(())

@@ -17,12 +17,14 @@ pub static CODELET: Codelet = Codelet::new(
     3.0,
     super::implementations!(reference, lanes::batch_norm_normalise, 1, [L R R R R L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// `out = gamma (x - mean) / sqrt(var + eps) + beta`, channel by channel.
     batch_norm_normalise<T>(x: [T; 4], mean: [T; 1], var: [T; 1], gamma: [T; 1], beta: [T; 1]; scalars eps)
-        -> (out: [T; 4]), init batch_norm_normalise_init
+        -> (out: [T; 4]), init batch_norm_normalise_init,
+        in_place batch_norm_normalise_self(x: [T; 4], mean: [T; 1], var: [T; 1], gamma: [T; 1], beta: [T; 1])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

@@ -17,20 +17,20 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let n_classes = p.extent()[1];
     let (first_sample, n_samples) = (dp.region().lo()[0], dp.region().shape()[0]);
     let classes = dp.region().range(1);
-    let (p, labels) = (T::lanes(p.contiguous()), T::bytes(label.contiguous()));
-    let dp = T::lanes_mut(dp.contiguous());
+    let (p, labels) = (T::pieces(&p), T::bytes(label.contiguous()));
+    let mut dp = T::pieces_mut(&mut dp);
     for group in 0..n_samples.div_ceil(T::LANES) {
         let n_valid = (n_samples - group * T::LANES).min(T::LANES);
         for (lane, &label) in labels[group].as_ref()[..n_valid].iter().enumerate() {
             checked(label, first_sample + group * T::LANES + lane, n_classes)?;
         }
         let label = s.widen(s.load_bytes(&labels[group]));
-        let p = &p[group * classes.len()..][..classes.len()];
-        let dp = &mut dp[group * classes.len()..][..classes.len()];
-        for (k, (p, dp)) in classes.clone().zip(p.iter().zip(dp)) {
-            let gradient = s.div(s.div(s.splat(T::from_f64(-1.0)), s.load(p)), batch);
+        for (at, k) in (group * classes.len()..).zip(classes.clone()) {
+            let slope = s.div(s.div(s.splat(T::from_f64(-1.0)), s.load(&p.get(at))), batch);
             let is_label = s.eq(label, s.splat(T::from_f64(k as f64)));
-            s.store(s.select(is_label, gradient, s.zero()), dp);
+            let mut gradient = T::ZERO_LANES;
+            s.store(s.select(is_label, slope, s.zero()), &mut gradient);
+            dp.set(at, gradient);
         }
     }
     Ok(())

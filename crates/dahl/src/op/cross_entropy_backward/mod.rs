@@ -16,11 +16,13 @@ pub static CODELET: Codelet = Codelet::new(
     2.0,
     super::implementations!(reference, lanes::cross_entropy_backward, 1, [L L L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// The gradient of the probabilities under the mean of `-ln p` at the labels.
-    cross_entropy_backward<T>(p: [T; 2], label: [u8; 1]) -> (dp: [T; 2]), init cross_entropy_backward_init
+    cross_entropy_backward<T>(p: [T; 2], label: [u8; 1]) -> (dp: [T; 2]), init cross_entropy_backward_init,
+        in_place cross_entropy_backward_self(p: [T; 2], label: [u8; 1])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

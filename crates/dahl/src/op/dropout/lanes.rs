@@ -26,15 +26,17 @@ pub(crate) fn toss<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     if region.is_empty() {
         return Ok(());
     }
-    let (x, y) = (T::lanes(x.contiguous()), T::lanes_mut(y.contiguous()));
-    for (row, (x, y)) in x.chunks_exact(len).zip(y.chunks_exact_mut(len)).enumerate() {
+    let (x, mut y) = (T::pieces(&x), T::pieces_mut(&mut y));
+    for row in 0..y.len() / len {
         let first = (first_sample + row / per_group * T::LANES) * sample + rows.start(row % per_group);
-        for (column, (x, y)) in x.iter().zip(y).enumerate() {
-            let mut factors = T::ZERO_LANES;
-            for (lane, factor) in factors.as_mut().iter_mut().enumerate() {
+        for column in 0..len {
+            let mut values = T::ZERO_LANES;
+            for (lane, factor) in values.as_mut().iter_mut().enumerate() {
                 *factor = coins.factor((first + column + lane * sample) as u64);
             }
-            s.store(s.mul(s.load(x), s.load(&factors)), y);
+            let at = row * len + column;
+            s.store(s.mul(s.load(&x.get(at)), s.load(&values)), &mut values);
+            y.set(at, values);
         }
     }
     Ok(())

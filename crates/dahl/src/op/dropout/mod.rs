@@ -22,11 +22,13 @@ pub static CODELET: Codelet = Codelet::new(
     2.0,
     super::implementations!(reference, lanes::dropout, 1, [L R L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// `x / (1 - p)`, or 0 with probability `p`; the coins follow from `counter`, `seed` and the index of each element.
-    dropout<T, R>(x: [T; R], counter: [u32; 0]; scalars p, seed) -> (y: [T; R]), init dropout_init
+    dropout<T, R>(x: [T; R], counter: [u32; 0]; scalars p, seed) -> (y: [T; R]), init dropout_init,
+        in_place dropout_self(x: [T; R], counter: [u32; 0])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

@@ -13,11 +13,13 @@ pub static CODELET: Codelet = Codelet::new(
     2.0,
     super::implementations!(reference, lanes::dropout_backward, 1, [L R L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// The gradient of the input of `dropout` with the same `counter`, `p` and `seed`.
-    dropout_backward<T, R>(dy: [T; R], counter: [u32; 0]; scalars p, seed) -> (dx: [T; R]), init dropout_backward_init
+    dropout_backward<T, R>(dy: [T; R], counter: [u32; 0]; scalars p, seed) -> (dx: [T; R]), init dropout_backward_init,
+        in_place dropout_backward_self(dy: [T; R], counter: [u32; 0])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

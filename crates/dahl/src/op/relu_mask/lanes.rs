@@ -15,11 +15,13 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         return super::reference::<T>(call);
     }
     let (mut y, mut mask) = (call.output::<T>(0), call.output::<u8>(1));
-    let outputs = T::lanes_mut(y.contiguous()).iter_mut().zip(T::bytes_mut(mask.contiguous()));
-    for (x, (y, mask)) in T::lanes(x.contiguous()).iter().zip(outputs) {
-        let x = s.load(x);
-        let is_positive = s.gt(x, s.zero());
-        s.store(s.max(s.zero(), x), y);
+    let (x, mut y) = (T::pieces(&x), T::pieces_mut(&mut y));
+    for (at, mask) in T::bytes_mut(mask.contiguous()).iter_mut().enumerate() {
+        let value = s.load(&x.get(at));
+        let is_positive = s.gt(value, s.zero());
+        let mut rectified = T::ZERO_LANES;
+        s.store(s.max(s.zero(), value), &mut rectified);
+        y.set(at, rectified);
         s.store_bytes(s.select_bytes(is_positive, s.splat_bytes(1), s.splat_bytes(0)), mask);
     }
     Ok(())

@@ -17,6 +17,7 @@ pub static CODELET: Codelet = Codelet::new(
     1.0,
     super::implementations!(reference, lanes::relu_mask, 1, [L L L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {

@@ -15,10 +15,12 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         return super::reference::<T>(call);
     }
     let mut dx = call.output::<T>(0);
-    let inputs = T::bytes(mask.contiguous()).iter().zip(T::lanes(dy.contiguous()));
-    for ((mask, dy), dx) in inputs.zip(T::lanes_mut(dx.contiguous())) {
+    let (dy, mut dx) = (T::pieces(&dy), T::pieces_mut(&mut dx));
+    for (at, mask) in T::bytes(mask.contiguous()).iter().enumerate() {
         let is_zero = s.eq_bytes(s.load_bytes(mask), s.splat_bytes(0));
-        s.store(s.select(is_zero, s.zero(), s.load(dy)), dx);
+        let mut gradient = T::ZERO_LANES;
+        s.store(s.select(is_zero, s.zero(), s.load(&dy.get(at))), &mut gradient);
+        dx.set(at, gradient);
     }
     Ok(())
 }

@@ -15,11 +15,13 @@ pub static CODELET: Codelet = Codelet::new(
     1.0,
     super::implementations!(reference, lanes::relu_mask_backward, 1, [L L L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// `dx = dy` where `mask` is not 0, else 0.
-    relu_mask_backward<T, R>(mask: [u8; R], dy: [T; R]) -> (dx: [T; R]), init relu_mask_backward_init
+    relu_mask_backward<T, R>(mask: [u8; R], dy: [T; R]) -> (dx: [T; R]), init relu_mask_backward_init,
+        in_place relu_mask_backward_self(dy: [T; R], mask: [u8; R])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

@@ -16,24 +16,28 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     if n_classes == 0 {
         return Ok(());
     }
-    let x = T::lanes(x.contiguous());
-    let y = T::lanes_mut(y.contiguous());
-    for (x, y) in x.chunks_exact(n_classes).zip(y.chunks_exact_mut(n_classes)) {
+    let (x, mut y) = (T::pieces(&x), T::pieces_mut(&mut y));
+    for row in (0..y.len()).step_by(n_classes) {
+        let row = row..row + n_classes;
         let mut maximum = s.splat(T::NEG_INFINITY);
-        for value in x {
-            let value = s.load(value);
+        for k in row.clone() {
+            let value = s.load(&x.get(k));
             maximum = s.select(s.beats(value, maximum), value, maximum);
         }
         let mut sum = s.zero();
-        for (value, power) in x.iter().zip(y.iter_mut()) {
-            s.store(s.sub(s.load(value), maximum), power);
+        for k in row.clone() {
+            let mut power = T::ZERO_LANES;
+            s.store(s.sub(s.load(&x.get(k)), maximum), &mut power);
             for lane in power.as_mut() {
                 *lane = lane.exponential();
             }
-            sum = s.add(sum, s.load(power));
+            sum = s.add(sum, s.load(&power));
+            y.set(k, power);
         }
-        for power in y {
-            s.store(s.div(s.load(power), sum), power);
+        for k in row {
+            let mut quotient = T::ZERO_LANES;
+            s.store(s.div(s.load(&y.get(k)), sum), &mut quotient);
+            y.set(k, quotient);
         }
     }
     Ok(())

@@ -14,11 +14,13 @@ pub static CODELET: Codelet = Codelet::new(
     6.0,
     super::implementations!(reference, lanes::softmax, 1, [L L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// `y[n,k] = exp(x[n,k]) / Σ_j exp(x[n,j])`.
-    softmax<T>(x: [T; 2]) -> (y: [T; 2]), init softmax_init
+    softmax<T>(x: [T; 2]) -> (y: [T; 2]), init softmax_init,
+        in_place softmax_self(x: [T; 2])
 }
 
 fn sample(draw: &mut Draw) -> Sample {

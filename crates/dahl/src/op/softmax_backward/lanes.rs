@@ -15,16 +15,17 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     if n_classes == 0 {
         return Ok(());
     }
-    let rows = T::lanes(y.contiguous()).chunks_exact(n_classes);
-    let rows = rows.zip(T::lanes(dy.contiguous()).chunks_exact(n_classes));
-    let dx = T::lanes_mut(dx.contiguous());
-    for ((y, dy), dx) in rows.zip(dx.chunks_exact_mut(n_classes)) {
+    let (y, dy, mut dx) = (T::pieces(&y), T::pieces(&dy), T::pieces_mut(&mut dx));
+    for row in (0..dx.len()).step_by(n_classes) {
+        let row = row..row + n_classes;
         let mut product = s.zero();
-        for (y, dy) in y.iter().zip(dy) {
-            product = s.mul_add(s.load(y), s.load(dy), product);
+        for k in row.clone() {
+            product = s.mul_add(s.load(&y.get(k)), s.load(&dy.get(k)), product);
         }
-        for ((y, dy), dx) in y.iter().zip(dy).zip(dx) {
-            s.store(s.mul(s.load(y), s.sub(s.load(dy), product)), dx);
+        for k in row {
+            let mut gradient = T::ZERO_LANES;
+            s.store(s.mul(s.load(&y.get(k)), s.sub(s.load(&dy.get(k)), product)), &mut gradient);
+            dx.set(k, gradient);
         }
     }
     Ok(())

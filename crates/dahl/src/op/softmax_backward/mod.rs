@@ -14,11 +14,13 @@ pub static CODELET: Codelet = Codelet::new(
     4.0,
     super::implementations!(reference, lanes::softmax_backward, 1, [L L L]),
 )
+.in_place()
 .samples(sample);
 
 super::forms! {
     /// The gradient of what softmax was taken of, from its result `y`.
-    softmax_backward<T>(y: [T; 2], dy: [T; 2]) -> (dx: [T; 2]), init softmax_backward_init
+    softmax_backward<T>(y: [T; 2], dy: [T; 2]) -> (dx: [T; 2]), init softmax_backward_init,
+        in_place softmax_backward_self(dy: [T; 2], y: [T; 2])
 }
 
 fn sample(draw: &mut Draw) -> Sample {
