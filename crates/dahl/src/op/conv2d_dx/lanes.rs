@@ -1,6 +1,7 @@
 //! A block of input channels by pixels in registers, lanes over samples: per tap one vector of `dy` per pixel and one
 //! broadcast weight per channel. The pixels of a block are a stride apart, so that the same taps lie on all of them and
-//! their outputs are neighbours; every phase of the stride has its own taps. The weights of a block of input channels
+//! their outputs are neighbours; every phase of the stride has its own taps. At the border, where taps are missing, each
+//! pixel of a block skips its own: on small images that is most of them. The weights of a block of input channels
 //! are first copied side by side onto the stack, for as many output channels at a time as fit; between such batches
 //! the sums rest in `dx`. Each pixel is one chain of multiply-adds in the order (output channel, row, column) of its
 //! taps, so that the blocking, which differs between instruction sets, cannot show in the bits.
@@ -50,15 +51,11 @@ struct Taps<'a, T, const C: usize> {
     add: bool,
 }
 
-/// Which taps lie on the pixels of a block: `m` of the covers of its row and its columns, and the block's place among
-/// the pixels of its phase.
+/// Where a block of pixels lies: the taps of its row and its columns, and its first pixel, counted in strides.
 struct Place<'a> {
     row: &'a Cover,
-    ms: Range<usize>,
     column: &'a Cover,
-    /// The first pixel, counted in strides.
     first: usize,
-    column_ms: Range<usize>,
 }
 
 #[inline(always)]
@@ -86,35 +83,36 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         oxs: dy.region().range(3),
     };
     let dx = T::lanes_mut(dx.contiguous());
-    match (job.window.stride, job.kxs.len()) {
-        (1, 3) => job.all::<S, 3>(s, dx),
-        (1, 5) => job.all::<S, 5>(s, dx),
-        _ => job.all::<S, 0>(s, dx),
-    }
+    job.all::<S>(s, dx);
     Ok(())
 }
 
 impl<T: Real> Job<'_, T> {
-    /// All pixels; kernels are `W` wide and the stride is 1, or either is anything if `W` is 0.
+    /// All pixels: blocks of as many accumulators as the registers hold, channels times pixels.
     #[inline(always)]
-    fn all<S: Simd<T>, const W: usize>(&self, s: S, dx: &mut [T::Lanes]) {
+    fn all<S: Simd<T>>(&self, s: S, dx: &mut [T::Lanes]) {
         let mut c = 0;
         while c < self.n_channels {
-            // As many accumulators as the registers hold: channels times pixels.
-            c += match self.n_channels - c {
-                8.. if S::ACCUMULATORS >= 24 => self.channels::<S, 8, 3, W>(s, c, dx),
-                4.. if S::ACCUMULATORS >= 24 => self.channels::<S, 4, 6, W>(s, c, dx),
-                2.. if S::ACCUMULATORS >= 24 => self.channels::<S, 2, 8, 0>(s, c, dx),
-                1 if S::ACCUMULATORS >= 24 => self.channels::<S, 1, 8, 0>(s, c, dx),
-                2.. => self.channels::<S, 2, 3, W>(s, c, dx),
-                _ => self.channels::<S, 1, 4, 0>(s, c, dx),
+            let left = self.n_channels - c;
+            c += if const { S::ACCUMULATORS >= 24 } {
+                match left {
+                    8.. => self.channels::<S, 8, 3>(s, c, dx),
+                    4.. => self.channels::<S, 4, 6>(s, c, dx),
+                    2.. => self.channels::<S, 2, 8>(s, c, dx),
+                    _ => self.channels::<S, 1, 8>(s, c, dx),
+                }
+            } else {
+                match left {
+                    2.. => self.channels::<S, 2, 3>(s, c, dx),
+                    _ => self.channels::<S, 1, 4>(s, c, dx),
+                }
             };
         }
     }
 
     /// All pixels of `C` input channels from `c`. Returns `C`.
     #[inline(always)]
-    fn channels<S: Simd<T>, const C: usize, const X: usize, const W: usize>(
+    fn channels<S: Simd<T>, const C: usize, const X: usize>(
         &self,
         s: S,
         c: usize,
@@ -139,15 +137,16 @@ impl<T: Real> Job<'_, T> {
                 }
             }
             let taps = Taps { weights, kernels, add: self.accumulate || first > 0 };
-            self.planes::<S, C, X, W>(s, c, &taps, dx);
+            self.planes::<S, C, X>(s, c, &taps, dx);
             first += per_batch;
         }
         C
     }
 
-    /// Adds some output channels to all pixels of `C` input channels, in blocks of `X` pixels where no tap is missing.
+    /// Adds some output channels to all pixels of `C` input channels, in blocks of up to `X` pixels. Where no tap is
+    /// missing, the usual numbers of taps have loops of constant length.
     #[inline(always)]
-    fn planes<S: Simd<T>, const C: usize, const X: usize, const W: usize>(
+    fn planes<S: Simd<T>, const C: usize, const X: usize>(
         &self,
         s: S,
         c: usize,
@@ -169,19 +168,22 @@ impl<T: Real> Job<'_, T> {
                     let mut first = 0;
                     while first < n_pixels {
                         let dx = &mut dx[phase + first * stride..];
-                        let place = |column_ms| Place {
-                            row: &row,
-                            ms: row.taps(0),
-                            column: &column,
-                            first,
-                            column_ms,
-                        };
+                        let place = Place { row: &row, column: &column, first };
                         if interior.contains(&first) && first + X <= interior.end {
-                            self.block::<S, C, X, W>(s, dy, place(0..column.n_taps), taps, dx);
+                            match column.n_taps {
+                                1 => self.block::<S, C, X, 1>(s, dy, place, taps, dx),
+                                2 => self.block::<S, C, X, 2>(s, dy, place, taps, dx),
+                                3 => self.block::<S, C, X, 3>(s, dy, place, taps, dx),
+                                5 => self.block::<S, C, X, 5>(s, dy, place, taps, dx),
+                                _ => self.clipped::<S, C, X>(s, dy, place, X, taps, dx),
+                            }
                             first += X;
                         } else {
-                            self.block::<S, C, 1, 0>(s, dy, place(column.taps(first)), taps, dx);
-                            first += 1;
+                            // Up to where the interior begins, or over its last pixels to those behind it.
+                            let end = if first < interior.start { interior.start } else { n_pixels };
+                            let len = X.min(end - first);
+                            self.clipped::<S, C, X>(s, dy, place, len, taps, dx);
+                            first += len;
                         }
                     }
                 }
@@ -189,7 +191,7 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// `C` channels of `X` pixels, with taps of outputs that are there.
+    /// `C` channels of `X` pixels on which all `W` taps of the row lie.
     #[inline(always)]
     fn block<S: Simd<T>, const C: usize, const X: usize, const W: usize>(
         &self,
@@ -199,69 +201,137 @@ impl<T: Real> Job<'_, T> {
         taps: &Taps<'_, T, C>,
         dx: &mut [T::Lanes],
     ) {
-        let stride = self.window.stride;
+        let mut sums = self.start::<S, C, X>(s, X, taps, dx);
+        // The outputs of the last tap lie furthest to the left: `dy` is read from there.
+        let left = (place.column.output + place.first as isize) as usize - (W - 1);
+        let (stride, first_tap) = (self.window.stride, place.column.tap - self.kxs.start);
+        self.rows(
+            &place,
+            dy,
+            taps,
+            #[inline(always)]
+            |dy, weights| {
+                let (dy, weights) = (&dy[left..][..X + W - 1], &weights[first_tap..][..(W - 1) * stride + 1]);
+                for m in 0..W {
+                    let mut values = [s.zero(); X];
+                    for j in 0..X {
+                        values[j] = s.load(&dy[W - 1 - m + j]);
+                    }
+                    let weights = &weights[m * stride];
+                    for i in 0..C {
+                        let weight = s.splat(weights[i]);
+                        for j in 0..X {
+                            sums[i][j] = s.mul_add(weight, values[j], sums[i][j]);
+                        }
+                    }
+                }
+            },
+        );
+        self.finish(s, &sums, X, dx);
+    }
+
+    /// `C` channels of the first `len` of `X` pixels, each with the taps that lie on it.
+    #[inline(always)]
+    fn clipped<S: Simd<T>, const C: usize, const X: usize>(
+        &self,
+        s: S,
+        dy: &[T::Lanes],
+        place: Place<'_>,
+        len: usize,
+        taps: &Taps<'_, T, C>,
+        dx: &mut [T::Lanes],
+    ) {
+        let mut sums = self.start::<S, C, X>(s, len, taps, dx);
+        // Output 0 has its first tap on pixel `-output`.
+        let output = place.column.output + place.first as isize;
+        let (stride, first_tap) = (self.window.stride, place.column.tap - self.kxs.start);
+        self.rows(
+            &place,
+            dy,
+            taps,
+            #[inline(always)]
+            |dy, weights| {
+                for m in 0..place.column.n_taps {
+                    let weights = &weights[first_tap + m * stride];
+                    let output = output - m as isize;
+                    for j in 0..X {
+                        let at = output + j as isize;
+                        if j < len && at >= 0 && (at as usize) < dy.len() {
+                            let value = s.load(&dy[at as usize]);
+                            for i in 0..C {
+                                sums[i][j] = s.mul_add(s.splat(weights[i]), value, sums[i][j]);
+                            }
+                        }
+                    }
+                }
+            },
+        );
+        self.finish(s, &sums, len, dx);
+    }
+
+    /// Calls `f` with each row of `dy` that lies on a row of pixels, and the weights of its taps.
+    #[inline(always)]
+    fn rows<const C: usize>(
+        &self,
+        place: &Place<'_>,
+        dy: &[T::Lanes],
+        taps: &Taps<'_, T, C>,
+        mut f: impl FnMut(&[T::Lanes], &[[T; C]]),
+    ) {
+        let (height, width) = (self.kys.len(), self.kxs.len());
+        let (out_height, out_width) = (self.oys.len(), self.oxs.len());
+        let ms = place.row.taps(0);
+        if ms.is_empty() || width == 0 {
+            return;
+        }
+        for (k, weights) in taps.kernels.clone().zip(taps.weights.chunks_exact(height * width)) {
+            for m in ms.clone() {
+                let oy = (place.row.output - m as isize) as usize;
+                let ky = place.row.tap - self.kys.start + m * self.window.stride;
+                f(&dy[(k * out_height + oy) * out_width..][..out_width], &weights[ky * width..][..width]);
+            }
+        }
+    }
+
+    /// What the sums of a block start with.
+    #[inline(always)]
+    fn start<S: Simd<T>, const C: usize, const X: usize>(
+        &self,
+        s: S,
+        len: usize,
+        taps: &Taps<'_, T, C>,
+        dx: &[T::Lanes],
+    ) -> [[S::V; X]; C] {
         let plane = self.rows.len() * self.columns.len();
         let mut sums = [[s.zero(); X]; C];
         if taps.add {
             for i in 0..C {
                 for j in 0..X {
-                    sums[i][j] = s.load(&dx[i * plane + j * stride]);
-                }
-            }
-        }
-        let (kernel_height, kernel_width) = (self.kys.len(), self.kxs.len());
-        let (out_height, out_width) = (self.oys.len(), self.oxs.len());
-        if !place.column_ms.is_empty() {
-            // The outputs of the last tap lie furthest to the left: `dy` is read from there.
-            let last = place.column_ms.end - 1;
-            let left = (place.column.output + (place.first as isize)) as usize - last;
-            let first_tap = place.column.tap - self.kxs.start + place.column_ms.start * stride;
-            for (k, weights) in
-                taps.kernels.clone().zip(taps.weights.chunks_exact(kernel_height * kernel_width))
-            {
-                for m in place.ms.clone() {
-                    let oy = (place.row.output - m as isize) as usize;
-                    let ky = place.row.tap - self.kys.start + m * stride;
-                    let dy = &dy[(k * out_height + oy) * out_width..][left..out_width];
-                    let weights = &weights[ky * kernel_width..][first_tap..kernel_width];
-                    if W > 0 {
-                        let weights: &[[T; C]; W] = weights.first_chunk().expect("kernels of this width");
-                        for kx in 0..W {
-                            tap(s, &mut sums, &dy[W - 1 - kx..], &weights[kx]);
-                        }
-                    } else {
-                        for m in 0..place.column_ms.len() {
-                            tap(s, &mut sums, &dy[place.column_ms.len() - 1 - m..], &weights[m * stride]);
-                        }
+                    if j < len {
+                        sums[i][j] = s.load(&dx[i * plane + j * self.window.stride]);
                     }
                 }
             }
         }
+        sums
+    }
+
+    /// Writes the first `len` pixels of a block.
+    #[inline(always)]
+    fn finish<S: Simd<T>, const C: usize, const X: usize>(
+        &self,
+        s: S,
+        sums: &[[S::V; X]; C],
+        len: usize,
+        dx: &mut [T::Lanes],
+    ) {
+        let plane = self.rows.len() * self.columns.len();
         for i in 0..C {
             for j in 0..X {
-                s.store(sums[i][j], &mut dx[i * plane + j * stride]);
+                if j < len {
+                    s.store(sums[i][j], &mut dx[i * plane + j * self.window.stride]);
+                }
             }
-        }
-    }
-}
-
-/// Adds one tap to a block: pixel `j` reads `dy[j]`.
-#[inline(always)]
-fn tap<T: Real, S: Simd<T>, const C: usize, const X: usize>(
-    s: S,
-    sums: &mut [[S::V; X]; C],
-    dy: &[T::Lanes],
-    weights: &[T; C],
-) {
-    let dy: &[T::Lanes; X] = dy.first_chunk().expect("outputs that are there");
-    let mut values = [s.zero(); X];
-    for j in 0..X {
-        values[j] = s.load(&dy[j]);
-    }
-    for i in 0..C {
-        let weight = s.splat(weights[i]);
-        for j in 0..X {
-            sums[i][j] = s.mul_add(weight, values[j], sums[i][j]);
         }
     }
 }
