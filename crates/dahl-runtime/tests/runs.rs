@@ -18,8 +18,9 @@ fn machines() -> impl Iterator<Item = Machine> {
     plain.into_iter().chain(test)
 }
 
-fn plans(turn: &Turn, workers: usize) -> [Plan; 2] {
-    [Plan::heuristic(&turn.lowered, workers), Plan::open(&turn.lowered)]
+fn plans(turn: &Turn, workers: usize) -> [Plan; 3] {
+    let lowered = &turn.lowered;
+    [Plan::heuristic(lowered, workers), Plan::fixed(lowered, workers), Plan::open(lowered)]
 }
 
 #[test]

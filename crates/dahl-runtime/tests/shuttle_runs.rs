@@ -25,8 +25,14 @@ fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -
     shuttle::check_pct(body, iterations, 3);
 }
 
-fn replay(turn: &Turn, workers: usize) -> Plan {
-    Plan::heuristic(&turn.lowered, workers)
+fn floating(turn: &Turn, workers: usize) -> Plan {
+    let plan = Plan::heuristic(&turn.lowered, workers);
+    assert!(plan.placement().is_some_and(|placement| !placement.floating.is_empty()));
+    plan
+}
+
+fn fixed(turn: &Turn, workers: usize) -> Plan {
+    Plan::fixed(&turn.lowered, workers)
 }
 
 fn eager(turn: &Turn, _workers: usize) -> Plan {
@@ -35,12 +41,22 @@ fn eager(turn: &Turn, _workers: usize) -> Plan {
 
 #[test]
 fn replay_on_two_workers() {
-    explore(1000, || Machine::with_workers(2), replay);
+    explore(1000, || Machine::with_workers(2), fixed);
 }
 
 #[test]
 fn replay_on_three_workers_of_which_one_has_a_memory_of_its_own() {
-    explore(500, || Machine::with_workers(3).with_test_unit(), replay);
+    explore(500, || Machine::with_workers(3).with_test_unit(), fixed);
+}
+
+#[test]
+fn floating_tasks_on_two_workers() {
+    explore(1000, || Machine::with_workers(2), floating);
+}
+
+#[test]
+fn floating_tasks_on_three_workers_of_which_one_has_a_memory_of_its_own() {
+    explore(500, || Machine::with_workers(3).with_test_unit(), floating);
 }
 
 #[test]

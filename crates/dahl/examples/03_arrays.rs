@@ -1,7 +1,6 @@
 //! One-off work: arrays in an arena, tasks submitted on parts of them, and guards that wait for what they need.
 
 use dahl::op;
-use dahl_runtime::array::{Params, submit};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::{Result, Runtime};
 
@@ -14,12 +13,14 @@ fn main() -> Result<()> {
         let mut y = arena.array::<f32, 2>([4, 3])?;
         // Two halves, two tasks; submission returns at once.
         for (x, mut y) in x.split(0, 2)?.zip(y.split_mut(0, 2)?) {
-            submit(&op::relu::CODELET, "reference", &[&x], &mut [&mut y], Params::default())?;
+            op::relu(&x, &mut y)?;
         }
+        let total = op::sum_init(&arena, &y)?;
         // Reading waits for both halves, and for nothing else.
         let seen = y.read()?;
         println!("round {round}:\n{seen:.1}");
         assert!((0..12).all(|i| seen[[i / 3, i % 3]] == values[i].max(0.0)));
+        assert_eq!(total.read()?[[]], values.iter().map(|x| x.max(0.0)).sum::<f32>());
         // All arrays of the round are gone, so the arena can be reset; that a task may still use one is its concern.
         arena.reset()?;
     }

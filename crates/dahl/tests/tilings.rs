@@ -128,8 +128,12 @@ fn check_memory(lowered: &Lowered, plan: &Plan) {
     for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
         before[edge.from as usize][edge.to as usize] = true;
     }
-    for order in plan.placement().iter().flat_map(|placement| &placement.order) {
-        order.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
+    for placement in plan.placement() {
+        for order in &placement.order {
+            let fixed: Vec<u32> =
+                order.iter().copied().filter(|&task| !placement.is_floating(task)).collect();
+            fixed.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
+        }
     }
     for k in 0..n {
         let after_k = before[k].clone();

@@ -104,6 +104,11 @@ impl Program {
         Ok(())
     }
 
+    /// The memory that a worker computes in.
+    pub fn memory_of(&self, worker: usize) -> MemoryId {
+        self.memory_of[worker]
+    }
+
     #[inline(always)]
     fn address(&self, memory: MemoryId, buffer: usize, step: u64) -> *mut u8 {
         let stride = self.strides[buffer];

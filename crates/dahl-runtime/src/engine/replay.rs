@@ -7,8 +7,13 @@
 //! a worker cost nothing. Most waits are dropped when the program is made, because an earlier wait of the same
 //! worker implies them.
 //!
-//! Memory order: a clock is stored with `Release` after the kernel has run, and loaded with `Acquire` before a
-//! kernel that depends on it, so everything the first kernel wrote is visible to the second.
+//! Tasks that *float* may be taken over by a worker that would otherwise wait. Each has two numbers of its own: the
+//! steps for which it has been claimed and those for which it is done. Whoever raises the first by one executes the
+//! task; when the list of its own worker comes to it after that, it is passed over. Since nobody knows who executes
+//! it, everything before and after it is waited for explicitly, also on its own worker.
+//!
+//! Memory order: a clock (or the number of steps done) is stored with `Release` after the kernel has run, and loaded
+//! with `Acquire` before a kernel that depends on it, so everything the first kernel wrote is visible to the second.
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -16,7 +21,7 @@ use super::bell::Bell;
 use super::local::{Padded, PerWorker};
 use super::pool::Source;
 use super::program::Program;
-use crate::graph::Edge;
+use crate::graph::{Edge, TaskId};
 use crate::plan::Placement;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
@@ -27,14 +32,37 @@ struct Entry {
     /// Whether another worker waits for this task, so that the clock must be shown to it at once.
     published: bool,
     waits: Vec<Wait>,
+    /// Its index among the floating tasks, if it is one.
+    float: Option<usize>,
 }
 
-/// Waits for `clock[worker] > position + (step - distance) * tasks per step`.
+/// What must have happened before a task of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Wait {
-    worker: usize,
-    position: u64,
-    distance: u64,
+enum Wait {
+    /// A worker's clock has passed a position in its list, `distance` steps before.
+    Clock { worker: usize, position: u64, distance: u64 },
+    /// A floating task is done, `distance` steps before.
+    Float { float: usize, distance: u64 },
+}
+
+/// A task that any worker of its memory may execute.
+struct Float {
+    task: u32,
+    /// The worker whose list it is in.
+    home: usize,
+    waits: Vec<Wait>,
+    /// Steps for which somebody has taken it.
+    claimed: Padded<AtomicU64>,
+    /// Steps for which it has been executed.
+    done: AtomicU64,
+}
+
+/// What came of the attempt to take a floating task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Take {
+    Executed,
+    Gone,
+    NotReady,
 }
 
 /// How far a worker is; only it knows.
@@ -48,6 +76,7 @@ struct Track {
 pub(super) struct Replay {
     program: Arc<Program>,
     lists: Vec<Vec<Entry>>,
+    floats: Vec<Float>,
     tracks: PerWorker<Track>,
     clocks: Vec<Padded<AtomicU64>>,
     /// Steps that may be executed.
@@ -67,9 +96,11 @@ impl Replay {
         workers_bell: Arc<Bell>,
     ) -> Self {
         let n_workers = placement.order.len();
+        let (lists, floats) = compile(placement, edges);
         Replay {
             program,
-            lists: compile(placement, edges),
+            lists,
+            floats,
             tracks: PerWorker::new(n_workers, |_| Track::default()),
             clocks: (0..n_workers).map(|_| Padded::default()).collect(),
             released: AtomicU64::new(0),
@@ -90,8 +121,9 @@ impl Replay {
         let of = |(clock, list): (&Padded<AtomicU64>, &Vec<Entry>)| {
             (!list.is_empty()).then(|| clock.0.load(Ordering::Acquire) / list.len() as u64)
         };
-        let released = || self.released.load(Ordering::Acquire);
-        self.clocks.iter().zip(&self.lists).filter_map(of).min().unwrap_or_else(released)
+        let walked = self.clocks.iter().zip(&self.lists).filter_map(of);
+        let floated = self.floats.iter().map(|float| float.done.load(Ordering::Acquire));
+        walked.chain(floated).min().unwrap_or_else(|| self.released.load(Ordering::Acquire))
     }
 
     /// Sleeps until `steps` steps are finished.
@@ -105,11 +137,71 @@ impl Replay {
 
     #[inline(always)]
     fn is_met(&self, wait: &Wait, step: u64) -> bool {
-        if step < wait.distance {
-            return true;
+        match *wait {
+            Wait::Clock { worker, position, distance } => {
+                let before = |step: u64| step * self.lists[worker].len() as u64 + position;
+                step < distance || self.clocks[worker].0.load(Ordering::Acquire) > before(step - distance)
+            }
+            Wait::Float { float, distance } => {
+                step < distance || self.floats[float].done.load(Ordering::Acquire) > step - distance
+            }
         }
-        let needed = (step - wait.distance) * self.lists[wait.worker].len() as u64 + wait.position;
-        self.clocks[wait.worker].0.load(Ordering::Acquire) > needed
+    }
+
+    #[inline(always)]
+    fn are_met(&self, waits: &[Wait], step: u64) -> bool {
+        waits.iter().all(|wait| self.is_met(wait, step))
+    }
+
+    /// Whether a floating task could be executed for a step now.
+    fn is_takeable(&self, float: &Float, step: u64) -> bool {
+        // Its previous execution may still be under way, on the worker that took it.
+        float.done.load(Ordering::Acquire) == step && self.are_met(&float.waits, step)
+    }
+
+    /// Executes a floating task for a step, unless somebody else has taken it. The step must be released.
+    fn take(&self, worker: usize, float: &Float, step: u64) -> Take {
+        if float.claimed.0.load(Ordering::Relaxed) != step {
+            return Take::Gone;
+        }
+        if !self.is_takeable(float, step) {
+            return Take::NotReady;
+        }
+        if float.claimed.0.compare_exchange(step, step + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return Take::Gone;
+        }
+        // SAFETY: we are on the worker's thread, the step is released, all dependencies were waited for, and nobody
+        // else has claimed this step of the task.
+        unsafe { self.program.execute(worker, float.task as usize, step) };
+        float.done.store(step + 1, Ordering::Release);
+        self.workers_bell.ring();
+        self.tell_host(step + 1);
+        Take::Executed
+    }
+
+    /// Executes a floating task of another worker, if one is ready.
+    #[cold]
+    fn help(&self, worker: usize) -> bool {
+        let released = self.released.load(Ordering::Acquire);
+        self.floats_for(worker).any(|float| {
+            let step = float.claimed.0.load(Ordering::Relaxed);
+            step < released && self.take(worker, float, step) == Take::Executed
+        })
+    }
+
+    /// The floating tasks that a worker may take over.
+    fn floats_for(&self, worker: usize) -> impl Iterator<Item = &Float> {
+        let memory = self.program.memory_of(worker);
+        self.floats.iter().filter(move |float| self.program.memory_of(float.home) == memory)
+    }
+
+    /// Wakes the program's thread if this many finished steps may be what it waits for.
+    fn tell_host(&self, steps: u64) {
+        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`).
+        fence(Ordering::SeqCst);
+        if steps >= self.wanted.load(Ordering::Relaxed) {
+            self.host_bell.ring();
+        }
     }
 
     fn advance(&self, worker: usize, track: &mut Track) -> bool {
@@ -120,14 +212,21 @@ impl Replay {
                 return ran;
             }
             for (position, entry) in list.iter().enumerate().skip(track.position) {
-                if !entry.waits.iter().all(|wait| self.is_met(wait, track.step)) {
+                let is_blocked = match entry.float {
+                    Some(float) => self.take(worker, &self.floats[float], track.step) == Take::NotReady,
+                    None => !self.are_met(&entry.waits, track.step),
+                };
+                if is_blocked {
                     track.position = position;
                     return ran;
+                }
+                ran = true;
+                if entry.float.is_some() {
+                    continue;
                 }
                 // SAFETY: we are on the worker's thread, the step is released, so its ports are filled and the state
                 // is bound; dependencies on this worker hold by list order, those on others by the waits above.
                 unsafe { self.program.execute(worker, entry.task as usize, track.step) };
-                ran = true;
                 if entry.published {
                     let done = track.step * list.len() as u64 + position as u64 + 1;
                     self.clocks[worker].0.store(done, Ordering::Release);
@@ -137,34 +236,38 @@ impl Replay {
             track.position = 0;
             track.step += 1;
             self.clocks[worker].0.store(track.step * list.len() as u64, Ordering::Release);
-            // Either the program's thread sees this clock, or we see that it waits (see `bell`).
-            fence(Ordering::SeqCst);
-            if track.step >= self.wanted.load(Ordering::Relaxed) {
-                self.host_bell.ring();
-            }
+            self.tell_host(track.step);
         }
     }
 }
 
 impl Source for Replay {
     fn poll(&self, worker: usize) -> bool {
-        if self.lists[worker].is_empty() {
-            return false;
-        }
         // SAFETY: the pool calls `poll` on the thread of `worker`, and `advance` does not come back here.
-        unsafe { self.tracks.with(worker, |track| self.advance(worker, track)) }
+        let advanced = !self.lists[worker].is_empty()
+            && unsafe { self.tracks.with(worker, |track| self.advance(worker, track)) };
+        advanced || self.help(worker)
     }
 
     fn has_work(&self, worker: usize) -> bool {
         // SAFETY: as in `poll`.
         let (step, position) = unsafe { self.tracks.with(worker, |track| (track.step, track.position)) };
-        let released = step < self.released.load(Ordering::Acquire);
-        let entry = self.lists[worker].get(position);
-        released && entry.is_some_and(|entry| entry.waits.iter().all(|wait| self.is_met(wait, step)))
+        let released = self.released.load(Ordering::Acquire);
+        let is_ready = |entry: &Entry| match entry.float.map(|float| &self.floats[float]) {
+            Some(float) => float.claimed.0.load(Ordering::Relaxed) != step || self.is_takeable(float, step),
+            None => self.are_met(&entry.waits, step),
+        };
+        let could_help = |float: &Float| {
+            let step = float.claimed.0.load(Ordering::Relaxed);
+            step < released && self.is_takeable(float, step)
+        };
+        step < released && self.lists[worker].get(position).is_some_and(is_ready)
+            || self.floats_for(worker).any(could_help)
     }
 }
 
-fn compile(placement: &Placement, edges: &[Edge]) -> Vec<Vec<Entry>> {
+/// The lists of all workers, and the floating tasks in them.
+fn compile(placement: &Placement, edges: &[Edge]) -> (Vec<Vec<Entry>>, Vec<Float>) {
     let workers = placement.workers();
     let mut position = vec![0_u64; workers.len()];
     for order in &placement.order {
@@ -172,45 +275,108 @@ fn compile(placement: &Placement, edges: &[Edge]) -> Vec<Vec<Entry>> {
             position[task as usize] = i as u64;
         }
     }
+    let float_of = |task: TaskId| placement.floating.binary_search(&task).ok();
     let mut incoming: Vec<Vec<Wait>> = vec![Vec::new(); workers.len()];
     for edge in edges {
         let (from, to) = (edge.from as usize, edge.to as usize);
-        if workers[from] != workers[to] {
-            let distance = u64::from(edge.distance);
-            incoming[to].push(Wait { worker: workers[from], position: position[from], distance });
+        let distance = u64::from(edge.distance);
+        match (float_of(edge.from), float_of(edge.to)) {
+            (None, None) if workers[from] == workers[to] => {}
+            (None, _) => {
+                let (worker, position) = (workers[from], position[from]);
+                incoming[to].push(Wait::Clock { worker, position, distance });
+            }
+            (Some(float), _) => incoming[to].push(Wait::Float { float, distance }),
         }
     }
-    let lengths: Vec<i64> = placement.order.iter().map(|order| order.len() as i64).collect();
-    // What a wait asks of the other worker's clock, relative to the current step.
-    let level = |wait: &Wait| wait.position as i64 - wait.distance as i64 * lengths[wait.worker];
     let mut published = vec![false; workers.len()];
-    let mut lists = Vec::new();
+    let mut lists: Vec<Vec<Entry>> = Vec::new();
     for order in &placement.order {
-        // The highest level waited for so far, per worker. The whole previous step has been waited for before.
-        let mut reached = vec![i64::MIN; lengths.len()];
-        for wait in order.iter().flat_map(|&task| &incoming[task as usize]) {
-            reached[wait.worker] = reached[wait.worker].max(level(wait) - lengths[wait.worker]);
+        let fixed = order.iter().filter(|&&task| float_of(task).is_none());
+        let mut needed = Needed::new(placement, fixed.flat_map(|&task| &incoming[task as usize]));
+        let entry = |&task: &TaskId| {
+            let float = float_of(task);
+            let waits = match float {
+                // Whoever takes it may not have waited for anything before.
+                Some(_) => Vec::new(),
+                None => needed.reduce(&incoming[task as usize]),
+            };
+            Entry { task, published: false, waits, float }
+        };
+        lists.push(order.iter().map(entry).collect());
+    }
+    let float = |&task: &TaskId| Float {
+        task,
+        home: workers[task as usize],
+        waits: std::mem::take(&mut incoming[task as usize]),
+        claimed: Padded::default(),
+        done: AtomicU64::new(0),
+    };
+    let floats: Vec<Float> = placement.floating.iter().map(float).collect();
+    let waits =
+        lists.iter().flatten().map(|entry| &entry.waits).chain(floats.iter().map(|float| &float.waits));
+    for wait in waits.flatten() {
+        if let Wait::Clock { worker, position, .. } = *wait {
+            published[placement.order[worker][position as usize] as usize] = true;
         }
-        let mut list = Vec::new();
-        for &task in order {
-            let mut waits: Vec<Wait> = Vec::new();
-            for (other, reached) in reached.iter_mut().enumerate() {
-                let strongest = incoming[task as usize]
-                    .iter()
-                    .filter(|w| w.worker == other)
-                    .max_by_key(|wait| level(wait));
-                if let Some(wait) = strongest.filter(|wait| level(wait) > *reached) {
-                    *reached = level(wait);
-                    published[placement.order[other][wait.position as usize] as usize] = true;
-                    waits.push(*wait);
-                }
-            }
-            list.push(Entry { task, published: false, waits });
-        }
-        lists.push(list);
     }
     for entry in lists.iter_mut().flatten() {
         entry.published = published[entry.task as usize];
     }
-    lists
+    (lists, floats)
+}
+
+/// What a worker knows to have happened, so that it need not wait for it again.
+struct Needed {
+    lengths: Vec<i64>,
+    /// The highest level waited for so far, per worker.
+    reached: Vec<i64>,
+    /// The floating tasks waited for in this step, with the least distance.
+    floats: Vec<(usize, u64)>,
+}
+
+impl Needed {
+    /// Before the first task of a step: the whole previous step has been waited for.
+    fn new<'w>(placement: &Placement, waits: impl Iterator<Item = &'w Wait>) -> Self {
+        let lengths: Vec<i64> = placement.order.iter().map(|order| order.len() as i64).collect();
+        let mut needed = Needed { reached: vec![i64::MIN; lengths.len()], floats: Vec::new(), lengths };
+        for wait in waits {
+            if let Wait::Clock { worker, .. } = *wait {
+                let before = needed.level(wait) - needed.lengths[worker];
+                needed.reached[worker] = needed.reached[worker].max(before);
+            }
+        }
+        needed
+    }
+
+    /// What a wait asks of the other worker's clock, relative to the current step.
+    fn level(&self, wait: &Wait) -> i64 {
+        match *wait {
+            Wait::Clock { worker, position, distance } => {
+                position as i64 - distance as i64 * self.lengths[worker]
+            }
+            Wait::Float { .. } => 0,
+        }
+    }
+
+    /// The waits of the next task that earlier ones do not imply.
+    fn reduce(&mut self, waits: &[Wait]) -> Vec<Wait> {
+        let mut kept = Vec::new();
+        for other in 0..self.lengths.len() {
+            let of_other = |wait: &&Wait| matches!(wait, Wait::Clock { worker, .. } if *worker == other);
+            let strongest = waits.iter().filter(of_other).max_by_key(|wait| self.level(wait));
+            if let Some(wait) = strongest.filter(|wait| self.level(wait) > self.reached[other]) {
+                self.reached[other] = self.level(wait);
+                kept.push(*wait);
+            }
+        }
+        for wait in waits {
+            let Wait::Float { float, distance } = *wait else { continue };
+            if !self.floats.iter().any(|&(known, nearest)| known == float && nearest <= distance) {
+                self.floats.push((float, distance));
+                kept.push(*wait);
+            }
+        }
+        kept
+    }
 }

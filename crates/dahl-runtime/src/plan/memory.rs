@@ -2,8 +2,9 @@
 //!
 //! Two temporary buffers may share memory only if everything that touches the one happens before everything that
 //! touches the other. "Before" follows from the edges of the graph and, for a planned run, from the order on each
-//! worker. In the next step the order is the other way round (the second buffer's memory becomes the first's
-//! again), so sharing adds memory edges of distance 1. Ring buffers and state are never shared.
+//! worker (of tasks that do not float). In the next step the order is the other way round (the second buffer's
+//! memory becomes the first's again), so sharing adds memory edges of distance 1. Ring buffers and state are never
+//! shared.
 
 use super::Placement;
 use crate::arena::ALIGN;
@@ -121,7 +122,9 @@ impl Before {
         }
         if let Some(placement) = placement {
             for order in &placement.order {
-                for pair in order.windows(2) {
+                let fixed: Vec<TaskId> =
+                    order.iter().copied().filter(|&task| !placement.is_floating(task)).collect();
+                for pair in fixed.windows(2) {
                     preds[pair[1] as usize].push(pair[0]);
                 }
             }

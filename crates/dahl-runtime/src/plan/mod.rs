@@ -15,6 +15,7 @@ pub use place::Placement;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Lowered;
+use place::Floats;
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
 #[derive(Clone, Debug)]
@@ -27,9 +28,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fixes units and order for `n_workers` workers by heuristic.
+    /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1))))
+        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::Some)))
+    }
+
+    /// Fixes units and order of every task: nothing floats.
+    pub fn fixed(lowered: &Lowered, n_workers: usize) -> Self {
+        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::None)))
     }
 
     /// Leaves units and order open: whoever is free takes what is ready. Buffers share memory only where

@@ -5,6 +5,12 @@
 //! to the next, so that a chunk's data stays in its cache. What needs other workers' results comes when there is
 //! nothing else to do: no two workers are ever exactly as fast as planned, and waiting in the middle of a chunk
 //! costs time that waiting at its end does not.
+//!
+//! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that collect from
+//! several workers (sums of gradients, and the updates after them), and tasks that nothing on their own worker needs
+//! soon (gradients of weights) and that compute much with few bytes, up to an eighth of a worker's work. Cores of one
+//! machine easily differ by that much when they share their hardware with others, and the difference changes from
+//! one millisecond to the next.
 
 use crate::graph::{Lowered, Task, TaskId};
 use std::cmp::Reverse;
@@ -19,6 +25,9 @@ pub struct Placement {
     /// given tasks one by one must be given them in this order: a worker may have to execute a task before one
     /// that was recorded earlier, so in the order of recording a limited queue can fill up with tasks that wait.
     pub sequence: Vec<TaskId>,
+    /// Tasks, in ascending order, that a waiting worker with the same memory may take over from the one whose list
+    /// they are in. Their place in that list orders nothing: only edges do.
+    pub floating: Vec<TaskId>,
 }
 
 impl Placement {
@@ -32,10 +41,22 @@ impl Placement {
         }
         workers
     }
+
+    /// Whether waiting workers may take over this task.
+    pub fn is_floating(&self, task: TaskId) -> bool {
+        self.floating.binary_search(&task).is_ok()
+    }
+}
+
+/// Whether tasks may float.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Floats {
+    Some,
+    None,
 }
 
 /// Places the tasks of a graph on `n_workers` workers.
-pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
+pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Placement {
     let n_tasks = lowered.tasks.len();
     let mut missing = vec![0_u32; n_tasks];
     let mut successors = vec![Vec::new(); n_tasks];
@@ -49,20 +70,25 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
         let (from, to) = (edge.from as usize, edge.to as usize);
         waits[to] |= worker_of(&lowered.tasks[from]) != worker_of(&lowered.tasks[to]);
     }
+    let floating = match floats {
+        Floats::Some if n_workers > 1 => floating(lowered, &successors, &waits, n_workers, worker_of),
+        _ => Vec::new(),
+    };
     // Ready tasks per worker: those that wait for nobody first, of these the earliest tile, then the earliest
-    // recorded.
-    let mut ready: Vec<BinaryHeap<Reverse<(bool, usize, TaskId)>>> = vec![BinaryHeap::new(); n_workers];
+    // recorded; after them what floats, and at last what needs others.
+    let mut ready: Vec<BinaryHeap<Reverse<(bool, bool, usize, TaskId)>>> = vec![BinaryHeap::new(); n_workers];
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
-        (waits[id as usize], task.tile.0 * PER_MILLE / task.tile.1.max(1), id)
+        let floats = floating.binary_search(&id).is_ok();
+        (waits[id as usize], floats, task.tile.0 * PER_MILLE / task.tile.1.max(1), id)
     };
     for id in 0..n_tasks as TaskId {
         if missing[id as usize] == 0 {
             ready[worker_of(&lowered.tasks[id as usize])].push(Reverse(key(id)));
         }
     }
-    let mut placement =
-        Placement { order: vec![Vec::new(); n_workers], sequence: Vec::with_capacity(n_tasks) };
+    let mut order = vec![Vec::new(); n_workers];
+    let mut sequence = Vec::with_capacity(n_tasks);
     let mut busy = vec![0.0_f64; n_workers];
     // The worker with the least work so far moves next; a task is ready once its predecessors are in the sequence.
     while let Some(worker) =
@@ -71,8 +97,8 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
         let Some(Reverse((.., id))) = ready[worker].pop() else { continue };
         let task = &lowered.tasks[id as usize];
         busy[worker] += seconds(task);
-        placement.order[worker].push(id);
-        placement.sequence.push(id);
+        order[worker].push(id);
+        sequence.push(id);
         for &next in &successors[id as usize] {
             missing[next as usize] -= 1;
             if missing[next as usize] == 0 {
@@ -80,9 +106,60 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize) -> Placement {
             }
         }
     }
-    debug_assert_eq!(placement.sequence.len(), n_tasks, "edges within a step go forward");
-    placement
+    debug_assert_eq!(sequence.len(), n_tasks, "edges within a step go forward");
+    Placement { order, sequence, floating }
 }
+
+/// The tasks that float, in ascending order.
+fn floating(
+    lowered: &Lowered,
+    successors: &[Vec<TaskId>],
+    waits: &[bool],
+    n_workers: usize,
+    worker_of: impl Fn(&Task) -> usize,
+) -> Vec<TaskId> {
+    let n_tasks = lowered.tasks.len();
+    let mut predecessors = vec![Vec::new(); n_tasks];
+    for (id, followers) in successors.iter().enumerate() {
+        followers.iter().for_each(|&next| predecessors[next as usize].push(id));
+    }
+    let worker = |id: usize| worker_of(&lowered.tasks[id]);
+    let mut floats = vec![false; n_tasks];
+    // What is not urgent on its own worker: only tasks that wait come after it.
+    let is_loose = |id: usize| {
+        let mut followers = successors[id].iter().map(|&next| next as usize);
+        !predecessors[id].is_empty() && !waits[id] && followers.all(|next| waits[next])
+    };
+    let bytes_read = |id: usize| {
+        let accesses = lowered.tasks[id].accesses.iter().filter(|access| access.reads);
+        accesses.map(|access| access.range.len()).sum::<usize>()
+    };
+    let pays = |id: usize| lowered.tasks[id].flops >= FLOPS_PER_BYTE * bytes_read(id) as f64;
+    let mut loose: Vec<usize> = (0..n_tasks).filter(|&id| is_loose(id) && pays(id)).collect();
+    loose.sort_by_key(|&id| bytes_read(id));
+    let mut spare = vec![0.0; n_workers];
+    for (id, task) in lowered.tasks.iter().enumerate() {
+        spare[worker(id)] += FLOATING_SHARE * seconds(task);
+    }
+    for id in loose {
+        let (spare, needed) = (&mut spare[worker(id)], seconds(&lowered.tasks[id]));
+        floats[id] = needed <= *spare;
+        *spare -= if floats[id] { needed } else { 0.0 };
+    }
+    // What collects from others is no more at home on its own worker than elsewhere; so is what follows it.
+    for id in 0..n_tasks {
+        let is_from_elsewhere = |&&from: &&usize| worker(from) != worker(id) || floats[from];
+        let n_from_elsewhere = predecessors[id].iter().filter(is_from_elsewhere).count();
+        floats[id] |= waits[id] && 2 * n_from_elsewhere >= predecessors[id].len();
+    }
+    (0..n_tasks as TaskId).filter(|&id| floats[id as usize]).collect()
+}
+
+/// How much of a worker's work may float.
+const FLOATING_SHARE: f64 = 0.125;
+/// A task that computes less than this per byte it reads does not float: fetching its inputs from another core would
+/// take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in the cache.
+const FLOPS_PER_BYTE: f64 = 4.0;
 
 /// Tiles of tasks with different tile counts are compared by their place in the whole.
 const PER_MILLE: usize = 1000;

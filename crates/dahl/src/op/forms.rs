@@ -48,7 +48,7 @@ pub(crate) fn extents<const R: usize>(shape: Option<&Shape>) -> [usize; R] {
 /// ```
 ///
 /// After the name stand the type parameters: `<T>` for an element type that is computed in, `<T, R>` for that and
-/// a rank, `<E, R>` for any element type and a rank, `<>` for none. Then come the inputs, after `; ints` and
+/// a rank, `<E>` and `<E, R>` for any element type, `<>` for none. Then come the inputs, after `; ints` and
 /// `; scalars` the names of parameters, and the outputs, all in the order of the codelet's line. The form into
 /// given outputs is always there. `init NAME` adds the one whose outputs' shapes are inferred, `in_place NAME` the
 /// one that writes its result to the first array in its list, which names all inputs, the others in order. The
@@ -87,6 +87,7 @@ macro_rules! form {
     // The type parameters with their bounds.
     ($form:ident [T] $($rest:tt)*) => { form!(@$form [T: Float] $($rest)*); };
     ($form:ident [T R] $($rest:tt)*) => { form!(@$form [T: Float, const R: usize] $($rest)*); };
+    ($form:ident [E] $($rest:tt)*) => { form!(@$form [E: Element] $($rest)*); };
     ($form:ident [E R] $($rest:tt)*) => { form!(@$form [E: Element, const R: usize] $($rest)*); };
     ($form:ident [] $($rest:tt)*) => { form!(@$form [] $($rest)*); };
 

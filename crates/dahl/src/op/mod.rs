@@ -13,10 +13,12 @@
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
 pub mod planned;
+mod elementwise;
 pub mod forms;
 mod channels;
 mod math;
 mod real;
+mod reduce;
 pub mod simd;
 mod sums;
 mod update;
@@ -99,6 +101,52 @@ pub use softmax_backward::forms::*;
 pub mod softmax_ce;
 pub use softmax_ce::forms::*;
 
+// General operations.
+pub mod add;
+pub use add::forms::*;
+pub mod add_value;
+pub use add_value::forms::*;
+pub mod clip;
+pub use clip::forms::*;
+pub mod copy;
+pub use copy::forms::*;
+pub mod diagonal;
+pub use diagonal::forms::*;
+pub mod div;
+pub use div::forms::*;
+pub mod dot;
+pub use dot::forms::*;
+pub mod fill;
+pub use fill::forms::*;
+pub mod matmul;
+pub use matmul::forms::*;
+pub mod matvec;
+pub use matvec::forms::*;
+pub mod max;
+pub use max::forms::*;
+pub mod mean;
+pub use mean::forms::*;
+pub mod min;
+pub use min::forms::*;
+pub mod mul;
+pub use mul::forms::*;
+pub mod outer;
+pub use outer::forms::*;
+pub mod power;
+pub use power::forms::*;
+pub mod round;
+pub use round::forms::*;
+pub mod scale;
+pub use scale::forms::*;
+pub mod sub;
+pub use sub::forms::*;
+pub mod sum;
+pub use sum::forms::*;
+pub mod transpose;
+pub use transpose::forms::*;
+pub mod vecmat;
+pub use vecmat::forms::*;
+
 use dahl_runtime::codelet::Codelet;
 
 /// Every codelet: what registration, documentation, conformance tests and benchmarks go through.
@@ -141,6 +189,48 @@ pub static CODELETS: &[&Codelet] = &[
     &sgd_momentum::CODELET,
     &adam::CODELET,
     &adamw::CODELET,
+    // General operations.
+    &add::CODELET,
+    &sub::CODELET,
+    &mul::CODELET,
+    &div::CODELET,
+    &scale::CODELET,
+    &add_value::CODELET,
+    &power::CODELET,
+    &clip::CODELET,
+    &round::CODELET,
+    &fill::CODELET,
+    &copy::CODELET,
+    &sum::WHOLE,
+    &sum::AXIS0,
+    &sum::AXIS1,
+    &sum::AXIS2,
+    &sum::AXIS3,
+    &mean::WHOLE,
+    &mean::AXIS0,
+    &mean::AXIS1,
+    &mean::AXIS2,
+    &mean::AXIS3,
+    &min::WHOLE,
+    &min::AXIS0,
+    &min::AXIS1,
+    &min::AXIS2,
+    &min::AXIS3,
+    &max::WHOLE,
+    &max::AXIS0,
+    &max::AXIS1,
+    &max::AXIS2,
+    &max::AXIS3,
+    &matmul::NN,
+    &matmul::NT,
+    &matmul::TN,
+    &matmul::TT,
+    &matvec::CODELET,
+    &vecmat::CODELET,
+    &outer::CODELET,
+    &dot::CODELET,
+    &transpose::CODELET,
+    &diagonal::CODELET,
 ];
 
 /// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.
@@ -148,6 +238,8 @@ pub static CODELETS: &[&Codelet] = &[
 /// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a version
 /// number that rises with every change of its bits, and needs its arguments in these layouts, in argument order:
 /// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`.
+///
+/// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat version.
 macro_rules! implementations {
     ($reference:ident) => {
         $crate::op::implementations!(($reference::<f32>, $reference::<f64>))
@@ -156,6 +248,19 @@ macro_rules! implementations {
         &[
             $crate::op::implementation!("reference", 1, F32, dahl_runtime::codelet::Needs::Nothing, $reference32),
             $crate::op::implementation!("reference", 1, F64, dahl_runtime::codelet::Needs::Nothing, $reference64),
+        ]
+    };
+    ($reference:ident for $($type:ident $dtype:ident),+) => {
+        &[$($crate::op::implementation!(
+            "reference", 1, $dtype, dahl_runtime::codelet::Needs::Nothing, $reference::<$type>
+        ),)+]
+    };
+    ($reference:ident for $($type:ident $dtype:ident),+; $flat:ident $layouts:tt) => {
+        &[
+            $($crate::op::implementation!(
+                "reference", 1, $dtype, dahl_runtime::codelet::Needs::Nothing, $reference::<$type>
+            ),)+
+            $($crate::op::implementation!("flat", 1, $dtype, $crate::op::layouts!(16 $layouts), $flat::<$type>),)+
         ]
     };
     ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt $(, $flat:tt)?) => {
@@ -211,6 +316,7 @@ macro_rules! layout {
     };
 }
 
+use elementwise::elementwise;
 use forms::forms;
 use {implementation, implementations, layout, layouts};
 
@@ -230,6 +336,8 @@ mod tests {
             let entry = entry.expect("a folder entry");
             let source = fs::read_to_string(entry.path().join("mod.rs")).unwrap_or_default();
             let name = entry.file_name().into_string().expect("a name in ASCII");
+            let is_codelet = source.contains("Codelet");
+            assert!(!is_codelet || list.contains(&format!("&{name}::")), "{name} is not in CODELETS");
             for line in source.lines().filter_map(|line| line.strip_prefix("pub static ")) {
                 let Some((codelet, kind)) = line.split_once(": ") else { continue };
                 assert!(kind.starts_with("Codelet"), "{name}: a static that is no codelet is not public");

@@ -6,12 +6,10 @@
 
 /// Name and index relation of each operation.
 pub const PLANNED: &[(&str, &str)] = &[
-    // Images to rows; h and w are the extents of y and x.
+    // Images to rows; h and w are the extents of y and x. A reshaped view does this without a task.
     ("flatten", "x[n,c,y,x] -> f[n,i] where i = c*h*w+y*w+x, y<h, x<w"),
     // Rows back to images.
     ("flatten_backward", "df[n,i] -> dx[n,c,y,x] where i = c*h*w+y*w+x, y<h, x<w"),
-    // Residual connection.
-    ("add", "a[..] b[..] -> y[..]"),
     // Convolution, bias, ReLU and max pooling in one pass. A partial sum cannot go through ReLU and maximum, so
     // neither channels nor windows are split: y does not accumulate.
     (

@@ -46,6 +46,10 @@ pub(crate) trait Real:
     fn square_root(self) -> Self;
     /// Whether this is not a number.
     fn is_nan(self) -> bool;
+    /// This value as an `f64`.
+    fn wide(self) -> f64;
+    /// The nearest whole number, the even one of two.
+    fn rounded(self) -> Self;
 
     /// Memory in lanes, cut into groups' elements.
     fn lanes(data: &[Self]) -> &[Self::Lanes];
@@ -119,6 +123,16 @@ macro_rules! real {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self.is_nan()
+            }
+
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn rounded(self) -> Self {
+                self.round_ties_even()
             }
 
             #[inline(always)]

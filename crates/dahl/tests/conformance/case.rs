@@ -78,7 +78,7 @@ impl Case {
     }
 
     /// The call for one tile of a random tiling.
-    fn as_tile(mut self, draw: &mut Draw) -> Self {
+    fn one_tile(mut self, draw: &mut Draw) -> Self {
         let mut tile = Tile::whole(&self.bound);
         for (axis, ranges) in random_cuts(&self.bound, draw) {
             tile = tile.with(axis, ranges[draw.below(ranges.len())].clone());
@@ -105,7 +105,7 @@ pub fn all_cases() -> impl Iterator<Item = Case> {
         (0..N_SAMPLES).flat_map(move |number| {
             let mut draw = Draw::new(number);
             let mut whole = Case::new(codelet, number, &mut draw);
-            let mut tile = whole.clone().as_tile(&mut draw);
+            let mut tile = whole.clone().one_tile(&mut draw);
             // Sample counts repeat every nine draws, so these go by other periods.
             whole.accumulate = adds && number % 2 == 0;
             tile.accumulate = adds && number % 4 < 2;

@@ -186,7 +186,12 @@ fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&
     let (codelet, name) = (request.codelet, request.implementation);
     let (inputs, outputs) = args.split_at(n_inputs);
     let is_float = |dtype: &Dtype| matches!(dtype, Dtype::F32 | Dtype::F64);
-    let dtype = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float).unwrap_or(args[0].dtype);
+    let float = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(is_float);
+    // Without a floating-point argument, implementations are listed under a type of an argument, or under any.
+    let has = |dtype: Dtype| codelet.implementations.iter().any(|i| i.dtype == dtype);
+    let listed = || args.iter().map(|arg| arg.dtype).find(|&dtype| has(dtype));
+    let any = || codelet.implementations.first().map(|i| i.dtype);
+    let dtype = float.or_else(listed).or_else(any).unwrap_or(args[0].dtype);
     let takes = |implementation: &Implementation| match implementation.needs {
         Needs::Nothing => true,
         Needs::Layouts(layouts) => args.iter().zip(layouts).all(|(arg, layout)| arg.lies_in(*layout)),
