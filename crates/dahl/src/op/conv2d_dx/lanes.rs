@@ -1,8 +1,8 @@
 //! A block of input channels by pixels in registers, lanes over samples: per tap one vector of `dy` per pixel and one
 //! broadcast weight per channel. The pixels of a block are a stride apart, so that the same taps lie on all of them and
-//! their outputs are neighbours; every phase of the stride has its own taps. At the border, where taps are missing, each
-//! pixel of a block skips its own: on small images that is most of them. The weights of a block of input channels
-//! are first copied side by side onto the stack, for as many output channels at a time as fit; between such batches
+//! their outputs are neighbours; every phase of the stride has its own taps. At the border, where taps are missing, pixels
+//! are computed one by one, with as many chains of additions as the block has channels. The weights of a block of input
+//! channels are first copied side by side onto the stack, for as many output channels at a time as fit; between such batches
 //! the sums rest in `dx`. Each pixel is one chain of multiply-adds in the order (output channel, row, column) of its
 //! taps, so that the blocking, which differs between instruction sets, cannot show in the bits.
 //!
@@ -97,6 +97,7 @@ impl<T: Real> Job<'_, T> {
             c += if const { S::ACCUMULATORS >= 24 } {
                 match left {
                     8.. => self.channels::<S, 8, 3>(s, c, dx),
+                    6.. => self.channels::<S, 6, 4>(s, c, dx),
                     4.. => self.channels::<S, 4, 6>(s, c, dx),
                     2.. => self.channels::<S, 2, 8>(s, c, dx),
                     _ => self.channels::<S, 1, 8>(s, c, dx),
@@ -143,8 +144,8 @@ impl<T: Real> Job<'_, T> {
         C
     }
 
-    /// Adds some output channels to all pixels of `C` input channels, in blocks of up to `X` pixels. Where no tap is
-    /// missing, the usual numbers of taps have loops of constant length.
+    /// Adds some output channels to all pixels of `C` input channels, in blocks of `X` pixels where no tap is missing.
+    /// The usual numbers of taps have loops of constant length.
     #[inline(always)]
     fn planes<S: Simd<T>, const C: usize, const X: usize>(
         &self,
@@ -175,15 +176,12 @@ impl<T: Real> Job<'_, T> {
                                 2 => self.block::<S, C, X, 2>(s, dy, place, taps, dx),
                                 3 => self.block::<S, C, X, 3>(s, dy, place, taps, dx),
                                 5 => self.block::<S, C, X, 5>(s, dy, place, taps, dx),
-                                _ => self.clipped::<S, C, X>(s, dy, place, X, taps, dx),
+                                _ => self.block::<S, C, X, 0>(s, dy, place, taps, dx),
                             }
                             first += X;
                         } else {
-                            // Up to where the interior begins, or over its last pixels to those behind it.
-                            let end = if first < interior.start { interior.start } else { n_pixels };
-                            let len = X.min(end - first);
-                            self.clipped::<S, C, X>(s, dy, place, len, taps, dx);
-                            first += len;
+                            self.pixel(s, dy, place, taps, dx);
+                            first += 1;
                         }
                     }
                 }
@@ -191,7 +189,7 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// `C` channels of `X` pixels on which all `W` taps of the row lie.
+    /// `C` channels of `X` pixels on which all taps of the row lie: `W`, or any number if `W` is 0.
     #[inline(always)]
     fn block<S: Simd<T>, const C: usize, const X: usize, const W: usize>(
         &self,
@@ -201,9 +199,13 @@ impl<T: Real> Job<'_, T> {
         taps: &Taps<'_, T, C>,
         dx: &mut [T::Lanes],
     ) {
-        let mut sums = self.start::<S, C, X>(s, X, taps, dx);
+        let mut sums = self.start::<S, C, X>(s, taps, dx);
         // The outputs of the last tap lie furthest to the left: `dy` is read from there.
-        let left = (place.column.output + place.first as isize) as usize - (W - 1);
+        let n_taps = if W > 0 { W } else { place.column.n_taps };
+        if n_taps == 0 {
+            return self.finish(s, &sums, dx);
+        }
+        let left = (place.column.output + place.first as isize) as usize - (n_taps - 1);
         let (stride, first_tap) = (self.window.stride, place.column.tap - self.kxs.start);
         self.rows(
             &place,
@@ -211,11 +213,12 @@ impl<T: Real> Job<'_, T> {
             taps,
             #[inline(always)]
             |dy, weights| {
-                let (dy, weights) = (&dy[left..][..X + W - 1], &weights[first_tap..][..(W - 1) * stride + 1]);
-                for m in 0..W {
+                let (dy, weights) =
+                    (&dy[left..][..X + n_taps - 1], &weights[first_tap..][..(n_taps - 1) * stride + 1]);
+                for m in 0..n_taps {
                     let mut values = [s.zero(); X];
                     for j in 0..X {
-                        values[j] = s.load(&dy[W - 1 - m + j]);
+                        values[j] = s.load(&dy[n_taps - 1 - m + j]);
                     }
                     let weights = &weights[m * stride];
                     for i in 0..C {
@@ -227,22 +230,21 @@ impl<T: Real> Job<'_, T> {
                 }
             },
         );
-        self.finish(s, &sums, X, dx);
+        self.finish(s, &sums, dx);
     }
 
-    /// `C` channels of the first `len` of `X` pixels, each with the taps that lie on it.
+    /// `C` channels of one pixel, with the taps that lie on it.
     #[inline(always)]
-    fn clipped<S: Simd<T>, const C: usize, const X: usize>(
+    fn pixel<S: Simd<T>, const C: usize>(
         &self,
         s: S,
         dy: &[T::Lanes],
         place: Place<'_>,
-        len: usize,
         taps: &Taps<'_, T, C>,
         dx: &mut [T::Lanes],
     ) {
-        let mut sums = self.start::<S, C, X>(s, len, taps, dx);
-        // Output 0 has its first tap on pixel `-output`.
+        let mut sums = self.start::<S, C, 1>(s, taps, dx);
+        let ms = place.column.taps(place.first);
         let output = place.column.output + place.first as isize;
         let (stride, first_tap) = (self.window.stride, place.column.tap - self.kxs.start);
         self.rows(
@@ -251,22 +253,16 @@ impl<T: Real> Job<'_, T> {
             taps,
             #[inline(always)]
             |dy, weights| {
-                for m in 0..place.column.n_taps {
+                for m in ms.clone() {
+                    let value = s.load(&dy[(output - m as isize) as usize]);
                     let weights = &weights[first_tap + m * stride];
-                    let output = output - m as isize;
-                    for j in 0..X {
-                        let at = output + j as isize;
-                        if j < len && at >= 0 && (at as usize) < dy.len() {
-                            let value = s.load(&dy[at as usize]);
-                            for i in 0..C {
-                                sums[i][j] = s.mul_add(s.splat(weights[i]), value, sums[i][j]);
-                            }
-                        }
+                    for i in 0..C {
+                        sums[i][0] = s.mul_add(s.splat(weights[i]), value, sums[i][0]);
                     }
                 }
             },
         );
-        self.finish(s, &sums, len, dx);
+        self.finish(s, &sums, dx);
     }
 
     /// Calls `f` with each row of `dy` that lies on a row of pixels, and the weights of its taps.
@@ -298,7 +294,6 @@ impl<T: Real> Job<'_, T> {
     fn start<S: Simd<T>, const C: usize, const X: usize>(
         &self,
         s: S,
-        len: usize,
         taps: &Taps<'_, T, C>,
         dx: &[T::Lanes],
     ) -> [[S::V; X]; C] {
@@ -307,30 +302,25 @@ impl<T: Real> Job<'_, T> {
         if taps.add {
             for i in 0..C {
                 for j in 0..X {
-                    if j < len {
-                        sums[i][j] = s.load(&dx[i * plane + j * self.window.stride]);
-                    }
+                    sums[i][j] = s.load(&dx[i * plane + j * self.window.stride]);
                 }
             }
         }
         sums
     }
 
-    /// Writes the first `len` pixels of a block.
+    /// Writes a block.
     #[inline(always)]
     fn finish<S: Simd<T>, const C: usize, const X: usize>(
         &self,
         s: S,
         sums: &[[S::V; X]; C],
-        len: usize,
         dx: &mut [T::Lanes],
     ) {
         let plane = self.rows.len() * self.columns.len();
         for i in 0..C {
             for j in 0..X {
-                if j < len {
-                    s.store(sums[i][j], &mut dx[i * plane + j * self.window.stride]);
-                }
+                s.store(sums[i][j], &mut dx[i * plane + j * self.window.stride]);
             }
         }
     }
