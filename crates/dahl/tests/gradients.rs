@@ -131,7 +131,9 @@ impl Windows {
         let (stride, pad) = (1 + draw.below(3), draw.below(3));
         let height = 1 + draw.below(3);
         let taps = [height, if square { height } else { 1 + draw.below(3) }];
-        let input = taps.map(|taps| taps.saturating_sub(2 * pad).max(1) + draw.below(4));
+        // Wide enough that vectorised kernels find pixels under all taps of a row.
+        let input =
+            [4, 12].map(|more| taps[0].max(taps[1]).saturating_sub(2 * pad).max(1) + draw.below(more));
         let output = [0, 1].map(|i| (input[i] + 2 * pad - taps[i]) / stride + 1);
         Windows { input, output, taps, stride, pad }
     }
