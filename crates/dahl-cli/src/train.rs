@@ -8,9 +8,11 @@ use dahl::train::{Epoch, PlanSummary, Schedule};
 use dahl::{Trainer, train::Report};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::plan::PlanFile;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 
 /// The settings of a training run.
 #[derive(clap::Args)]
@@ -19,7 +21,9 @@ Examples:
   dahl train                                    a small network on the digits that dahl brings along
   dahl train --data data/fashion-mnist          the same network on a folder of IDX files, gzipped or not
   dahl train --epochs 5 --lr 0.05 --workers 1   other settings; workers do not change the result
-  dahl train --json                             one JSON line per epoch, for programs")]
+  dahl train --json                             one JSON line per epoch, for programs
+  dahl train --save-plan digits.plan            writes down which worker does what, when and where
+  dahl train --plan digits.plan                 does exactly that again, also after the file was edited")]
 pub struct Args {
     /// The network: `seed` (convolution 3x3 with 8 filters, ReLU, max pool 2, dense)
     #[arg(long, default_value = "seed")]
@@ -51,6 +55,12 @@ pub struct Args {
     /// Who decides which worker executes what; the result does not depend on it
     #[arg(long, value_enum, default_value_t = ScheduleArg::Replay)]
     schedule: ScheduleArg,
+    /// Execute the plan in FILE; it must be for this model, data, batch and number of workers
+    #[arg(long, value_name = "FILE", conflicts_with = "schedule")]
+    plan: Option<PathBuf>,
+    /// Write the plan to FILE before training begins
+    #[arg(long, value_name = "FILE")]
+    save_plan: Option<PathBuf>,
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
     #[arg(long)]
     test_unit: bool,
@@ -69,10 +79,14 @@ enum DtypeArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ScheduleArg {
-    /// A plan made before the run
+    /// A plan made before the run; a worker that waits may take over some tasks
     Replay,
-    /// Whoever is free takes what is ready
+    /// The same, every task exactly where and when the plan says
+    Fixed,
+    /// Whoever is free takes the most urgent task that is ready
     Eager,
+    /// Every worker keeps what it made ready, and takes from others when it has nothing
+    Steal,
 }
 
 /// Trains as the arguments say, and reports.
@@ -87,7 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let machine = Machine::with_workers(workers);
     let machine = if args.test_unit { machine.with_test_unit() } else { machine };
-    let trainer = Trainer::new(&machine)
+    let mut trainer = Trainer::new(&machine)
         .sgd(lr)
         .batch(args.batch)
         .epochs(epochs)
@@ -98,7 +112,9 @@ pub fn run(args: &Args) -> Result<()> {
         })
         .schedule(match args.schedule {
             ScheduleArg::Replay => Schedule::Replay,
+            ScheduleArg::Fixed => Schedule::Fixed,
             ScheduleArg::Eager => Schedule::Eager,
+            ScheduleArg::Steal => Schedule::Steal,
         });
     if !args.json {
         let [channels, height, width] = data.shape;
@@ -116,6 +132,16 @@ pub fn run(args: &Args) -> Result<()> {
             args.batch,
             if workers == 1 { "" } else { "s" }
         ))?;
+    }
+    if let Some(path) = &args.plan {
+        let plans = PlanFile::load(path)?;
+        if plans.was_edited() && !args.json {
+            say(format!("{} was edited since it was written", path.display()))?;
+        }
+        trainer = trainer.plan(plans);
+    }
+    if let Some(path) = &args.save_plan {
+        trainer.make_plans(&model, &data).context("planning failed")?.save(path)?;
     }
     let bar = progress_bar(args, epochs);
     let mut told = Ok(());
@@ -201,6 +227,8 @@ fn print_summary(args: &Args, report: &Report) -> Result<()> {
                 "mem_max_bytes": bytes,
                 "mem_unshared_bytes": bytes_unshared,
                 "state_bytes": state_bytes,
+                "plan_hash": report.plans.hash().to_string(),
+                "plan_origin": report.plans.origin(),
             }
         });
         return Ok(say(line)?);
@@ -213,6 +241,7 @@ fn print_summary(args: &Args, report: &Report) -> Result<()> {
         kib(bytes_unshared),
         kib(state_bytes)
     ))?;
+    say(format!("plan {} ({})", report.plans.hash(), report.plans.origin()))?;
     if args.data == "digits" {
         say("next: dahl train --data FOLDER with the four IDX files of MNIST or Fashion-MNIST")?;
     }

@@ -11,6 +11,7 @@ use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::schedule::Policy;
 use dahl_runtime::{Result, Runtime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -172,11 +173,13 @@ fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-    let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, n_workers) };
+    let plan = if eager { Plan::open(&lowered, Policy::Eager) } else { Plan::heuristic(&lowered, n_workers) };
     let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units));
     let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
     let steps = N_TASKS.div_ceil(lowered.tasks().len()) as u64;
     let how = if eager { "eager" } else { "replay" };
     let what = if reduces { "a sum over all every step" } else { "tiles stay on their worker" };
-    measure(&format!("{how}, 256 chains, {what}"), || session.run(&mut store, steps, |_, _| {}, |_, _| {}))
+    measure(&format!("{how}, 256 chains, {what}"), || {
+        session.run(&mut store, steps, |_, _| {}, |_, _| {}).map(|_| ())
+    })
 }

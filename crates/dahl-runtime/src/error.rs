@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Task,
     /// An array was read from inside a task, or another misuse of the runtime.
     Usage,
+    /// Somebody cancelled it.
+    Cancelled,
     /// A file or a device could not be used.
     Io,
 }

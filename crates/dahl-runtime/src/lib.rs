@@ -12,6 +12,7 @@ pub mod runtime;
 pub mod codelet;
 pub mod graph;
 pub mod machine;
+pub mod schedule;
 pub mod plan;
 pub mod engine;
 pub mod trace;

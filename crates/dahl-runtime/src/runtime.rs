@@ -78,6 +78,13 @@ impl Runtime {
         self.inner.tasks.wait_submitted()
     }
 
+    /// Cancels every task that has been submitted and has not started. Reading what they would have written is an
+    /// error of kind [`Cancelled`](ErrorKind::Cancelled), until something else is written there; tasks submitted from
+    /// now on run.
+    pub fn cancel(&self) {
+        self.inner.tasks.cancel();
+    }
+
     /// Bytes of array memory that are not freed.
     pub fn n_bytes(&self) -> usize {
         self.inner.slabs.sweep(&self.inner.tasks);

@@ -9,6 +9,7 @@ use dahl_runtime::engine::Pool;
 use dahl_runtime::graph::EdgeKind;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
+use dahl_runtime::schedule::Policy;
 use std::sync::Arc;
 use turn::Turn;
 
@@ -18,9 +19,11 @@ fn machines() -> impl Iterator<Item = Machine> {
     plain.into_iter().chain(test)
 }
 
-fn plans(turn: &Turn, workers: usize) -> [Plan; 3] {
+fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
     let lowered = &turn.lowered;
-    [Plan::heuristic(lowered, workers), Plan::fixed(lowered, workers), Plan::open(lowered)]
+    let open = |policy| Plan::open(lowered, policy);
+    let (floating, fixed) = (Plan::heuristic(lowered, workers), Plan::fixed(lowered, workers));
+    [floating, fixed, open(Policy::Eager), open(Policy::Steal)]
 }
 
 #[test]
@@ -43,7 +46,7 @@ fn two_sessions_take_turns_on_one_pool() {
     let machine = Machine::with_workers(2);
     let pool = Arc::new(Pool::new(&machine.units));
     let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2));
-    let mut second = b.session(&pool, &Plan::open(&b.lowered));
+    let mut second = b.session(&pool, &Plan::open(&b.lowered, Policy::Steal));
     for round in 0..50 {
         a.run(&mut first, 3, f64::from(round)).unwrap();
         b.run(&mut second, 2, f64::from(round)).unwrap();
@@ -93,4 +96,41 @@ fn a_plan_for_other_workers_is_refused() {
     let error = dahl_runtime::engine::Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("3 workers"), "{error}");
+}
+
+#[test]
+fn a_run_that_is_stopped_ends_after_the_steps_under_way_and_can_go_on() {
+    let turn = Turn::new(6, 2, 4);
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    for plan in plans(&turn, 2) {
+        let mut session = turn.session(&pool, &plan);
+        let handle = session.handle();
+        let n = turn
+            .run_until(&mut session, 1000, |step| {
+                if step == 100 {
+                    handle.stop()
+                }
+            })
+            .unwrap();
+        assert!((101..=108).contains(&n), "{n} steps");
+        assert_eq!(turn.run(&mut session, 10, 0.0).unwrap(), 10);
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_fails_and_says_so() {
+    let turn = Turn::new(6, 2, 4);
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    for plan in plans(&turn, 2) {
+        let mut session = turn.session(&pool, &plan);
+        let handle = session.handle();
+        let cancel = |step| {
+            if step == 100 {
+                handle.cancel()
+            }
+        };
+        let error = turn.run_until(&mut session, u64::MAX >> 1, cancel).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        assert_eq!(turn.run(&mut session, 1, 0.0).unwrap_err().kind(), ErrorKind::Cancelled);
+    }
 }

@@ -28,7 +28,7 @@ fn units(n: usize) -> Vec<Unit> {
 }
 
 fn runtime(n_workers: usize) -> Runtime {
-    let machine = Machine { units: units(n_workers), n_memories: 1 };
+    let machine = Machine { units: units(n_workers), n_memories: 1, limits: Vec::new() };
     Runtime::new(&machine).expect("a machine with CPU units")
 }
 

@@ -7,6 +7,7 @@ mod turn;
 use dahl_runtime::engine::Pool;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
+use dahl_runtime::schedule::Policy;
 use std::sync::Arc;
 use turn::Turn;
 
@@ -36,7 +37,11 @@ fn fixed(turn: &Turn, workers: usize) -> Plan {
 }
 
 fn eager(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered)
+    Plan::open(&turn.lowered, Policy::Eager)
+}
+
+fn steal(turn: &Turn, _workers: usize) -> Plan {
+    Plan::open(&turn.lowered, Policy::Steal)
 }
 
 #[test]
@@ -67,4 +72,14 @@ fn eager_on_two_workers() {
 #[test]
 fn eager_on_three_workers_of_which_one_has_a_memory_of_its_own() {
     explore(500, || Machine::with_workers(3).with_test_unit(), eager);
+}
+
+#[test]
+fn stealing_on_two_workers() {
+    explore(1000, || Machine::with_workers(2), steal);
+}
+
+#[test]
+fn stealing_on_three_workers_of_which_one_has_a_memory_of_its_own() {
+    explore(500, || Machine::with_workers(3).with_test_unit(), steal);
 }

@@ -9,6 +9,7 @@ use dahl_runtime::machine::Machine;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
 use kernels::{BLEND, COPY, FAIL, MATMUL, SHIFT, count_up, random};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 fn runtime(n_workers: usize) -> Runtime {
     Runtime::new(&Machine::with_workers(n_workers)).expect("a machine with CPU units")
@@ -394,4 +395,62 @@ fn printing_never_waits_without_being_asked() -> Result<()> {
     assert_eq!(format!("{x:?}"), "Array f32[2,2]");
     assert_eq!(format!("{:.2}", x.read()?), "[[ 1.00 -2.00]\n [ 3.25  4.00]]");
     Ok(())
+}
+
+/// How far the test of urgent tasks is: a task waits for the gate, and says that it has started.
+static GATE_IS_OPEN: AtomicBool = AtomicBool::new(false);
+static HAS_STARTED: AtomicBool = AtomicBool::new(false);
+static N_TURNS: AtomicU32 = AtomicU32::new(0);
+/// Notes when it was its turn; where `x` is 0, waits until the gate opens.
+static TURN: Codelet = Codelet::new("turn", "x[i] -> y[i]", 1.0, &[kernels::reference(turn)]);
+
+fn turn(call: &Call<'_>) -> Result<()> {
+    let (x, mut y) = (call.input::<f32>(0), call.output::<f32>(0));
+    HAS_STARTED.store(true, Ordering::Release);
+    while x.at([0]) == 0.0 && !GATE_IS_OPEN.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    y.set([0], N_TURNS.fetch_add(1, Ordering::AcqRel) as f32);
+    Ok(())
+}
+
+#[test]
+fn urgent_tasks_go_first_and_cancelled_ones_not_at_all() {
+    let runtime = runtime(1);
+    let arena = runtime.arena("work");
+    let numbers: Vec<_> = (0..4u8).map(|i| arena.array_from([1], &[f32::from(i)]).unwrap()).collect();
+    let mut turns: Vec<_> = (0..4).map(|_| arena.filled([1], -1.0f32).unwrap()).collect();
+    let mut submit_turn = |i: usize, urgent: bool| {
+        let params = Params { urgent, ..Params::default() };
+        submit(&TURN, "reference", &[&numbers[i]], &mut [&mut turns[i]], params).unwrap();
+        // The only worker is held by the first one before anything else is ready.
+        while i == 0 && !HAS_STARTED.swap(false, Ordering::AcqRel) {
+            std::thread::yield_now();
+        }
+    };
+    (0..4).for_each(|i| submit_turn(i, i == 3));
+    GATE_IS_OPEN.store(true, Ordering::Release);
+    runtime.wait().unwrap();
+
+    GATE_IS_OPEN.store(false, Ordering::Release);
+    HAS_STARTED.store(false, Ordering::Release);
+    let order: Vec<f32> = turns.iter().map(|y| y.read().unwrap()[[0]]).collect();
+    assert_eq!(order, [0.0, 2.0, 3.0, 1.0]);
+
+    let mut submit_turn = |i: usize| {
+        submit(&TURN, "reference", &[&numbers[i]], &mut [&mut turns[i]], Params::default()).unwrap();
+        while i == 0 && !HAS_STARTED.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    submit_turn(0);
+    submit_turn(1);
+    runtime.cancel();
+    submit_turn(2);
+    GATE_IS_OPEN.store(true, Ordering::Release);
+    assert_eq!(turns[0].read().unwrap()[[0]], 4.0);
+    let error = turns[1].read().expect_err("it was cancelled");
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    assert!(error.to_string().contains("turn"), "{error}");
+    assert_eq!(turns[2].read().unwrap()[[0]], 5.0);
 }

@@ -52,7 +52,7 @@ fn allocations(schedule: Schedule, test_unit: bool, steps: usize) -> usize {
 
 #[test]
 fn a_step_allocates_nothing() {
-    for schedule in [Schedule::Replay, Schedule::Eager] {
+    for schedule in Schedule::ALL {
         for test_unit in [false, true] {
             let few = allocations(schedule, test_unit, 100);
             let many = allocations(schedule, test_unit, 1100);

@@ -36,7 +36,7 @@ fn check(dtype: Dtype, repetitions: usize) {
     let batches = batches(&data);
     let expected = bits(&Machine::with_workers(1), Schedule::Replay, dtype, &data, &batches);
     for workers in [1, 2, 4] {
-        for schedule in [Schedule::Replay, Schedule::Eager] {
+        for schedule in Schedule::ALL {
             for test_unit in [false, true] {
                 let machine = Machine::with_workers(workers);
                 let machine = if test_unit { machine.with_test_unit() } else { machine };

@@ -86,7 +86,7 @@ fn check_f64(golden: &Golden, data: &Dataset, implementations: &[&str]) {
     let steps = golden.losses.len();
     assert!(steps >= 200, "{steps} steps");
     for implementation in implementations {
-        for schedule in [Schedule::Replay, Schedule::Eager] {
+        for schedule in Schedule::ALL {
             let (dump, weights) =
                 train((golden, data), Dtype::F64, implementation, schedule).expect("training works");
             let loss = worst_relative(&dump.losses, &golden.losses);

@@ -4,6 +4,7 @@
 //! are updated in place (ReLU, weights), several arrays in one (the flat gradients), and reductions over cut axes.
 
 use dahl::op;
+use dahl::train::Schedule;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session, Store};
@@ -98,11 +99,11 @@ fn record(sizes: &Sizes) -> Step {
 }
 
 /// Three steps, cut and run in some way; the outputs of every step.
-fn run(sizes: &Sizes, options: &CutOptions, workers: usize, eager: bool, test_unit: bool) -> Vec<f64> {
+fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, test_unit: bool) -> Vec<f64> {
     let mut step = record(sizes);
     let cut = Cut::heuristic(&step.graph, options).unwrap();
     let lowered = lower(&step.graph, &cut).unwrap();
-    let plan = if eager { Plan::open(&lowered) } else { Plan::heuristic(&lowered, workers) };
+    let plan = schedule.plan(&lowered, workers);
     check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
@@ -128,7 +129,7 @@ fn check_memory(lowered: &Lowered, plan: &Plan) {
     for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
         before[edge.from as usize][edge.to as usize] = true;
     }
-    for placement in plan.placement() {
+    if let Some(placement) = plan.placement() {
         for order in &placement.order {
             let fixed: Vec<u32> =
                 order.iter().copied().filter(|&task| !placement.is_floating(task)).collect();
@@ -201,14 +202,14 @@ proptest! {
         tiling in tiling(),
         groups in 1..6_usize,
         workers in 1..4_usize,
-        eager: bool,
+        schedule in 0..4_usize,
         test_unit: bool,
     ) {
-        let whole = run(&sizes, &reference(Vec::new(), 1), 1, false, false);
-        let cut = run(&sizes, &reference(tiling.clone(), groups), workers, eager, test_unit);
+        let whole = run(&sizes, &reference(Vec::new(), 1), 1, Schedule::Fixed, false);
+        let cut = run(&sizes, &reference(tiling.clone(), groups), workers, Schedule::ALL[schedule], test_unit);
         prop_assert!(close(&whole, &cut), "{sizes:?} {tiling:?}");
         // The same cut gives the same bits however it is run.
-        let again = run(&sizes, &reference(tiling, groups), 1, !eager, false);
+        let again = run(&sizes, &reference(tiling, groups), 1, Schedule::ALL[3 - schedule], false);
         let same = cut.iter().zip(&again).all(|(a, b)| a.to_bits() == b.to_bits());
         prop_assert!(same, "bits differ");
     }
@@ -219,13 +220,13 @@ proptest! {
         tile in 1..40_usize,
         groups in 1..6_usize,
         workers in 1..4_usize,
-        eager: bool,
+        schedule in 0..4_usize,
         test_unit: bool,
     ) {
-        let whole = run(&sizes, &reference(Vec::new(), 1), 1, false, false);
+        let whole = run(&sizes, &reference(Vec::new(), 1), 1, Schedule::Fixed, false);
         let tilings = vec![vec![("n".into(), TileSize::Size(tile))], vec![("i".into(), TileSize::AtMost(50))]];
         let options = CutOptions { tilings, tiles_per_group: 1, max_groups: groups, ..CutOptions::default() };
-        let lanes = run(&sizes, &options, workers, eager, test_unit);
+        let lanes = run(&sizes, &options, workers, Schedule::ALL[schedule], test_unit);
         prop_assert!(close(&whole, &lanes), "{sizes:?} {tile}");
     }
 }

@@ -98,6 +98,8 @@ pub struct Params<'p> {
     pub scalars: &'p [f64],
     /// Whether accumulating outputs (`+=`) add to what is there; otherwise they start afresh.
     pub accumulate: bool,
+    /// Whether the task goes before others, once it is ready.
+    pub urgent: bool,
 }
 
 /// Names the best implementation there is: the last one listed that can take the arrays as they lie in memory.
@@ -224,7 +226,13 @@ fn submit_task(
             false => Err(Error::new(ErrorKind::Usage, "the arguments belong to different runtimes")),
         }
     };
-    let request = Request { codelet, implementation, ints: params.ints, accumulate: params.accumulate };
+    let request = Request {
+        codelet,
+        implementation,
+        ints: params.ints,
+        accumulate: params.accumulate,
+        urgent: params.urgent,
+    };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
     // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
     // exclusively, so they are neither inputs nor one another, except for the one input that a codelet which works

@@ -1,7 +1,7 @@
 //! Engines execute lowered graphs and submitted tasks. Here: the native one, on CPU threads.
 //!
 //! [`Pool`] owns the worker threads. What they work on is a [`Source`]: a planned graph that is replayed, a graph
-//! whose tasks are taken as they become ready, or the tasks that a program submits one by one. All of them run
+//! whose tasks are taken as they become ready, by whom a [scheduler](crate::schedule) decides, or the tasks that a program submits one by one. All of them run
 //! kernels and fail in the same way; runs of graphs are traced. A [`Session`] binds a graph to a pool; a [`Store`] holds what
 //! outlives graphs.
 
@@ -14,11 +14,13 @@ mod local;
 mod coherence;
 mod runner;
 mod program;
+mod executor;
 mod replay;
-mod eager;
+mod dynamic;
 mod session;
 pub(crate) mod submit;
 
+pub(crate) use local::Padded;
 pub use memory::Store;
 pub use pool::{Pool, Source, current_worker};
-pub use session::{Outputs, Ports, Session};
+pub use session::{Handle, Outputs, Ports, Session};

@@ -18,6 +18,7 @@
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
 use super::bell::Bell;
+use super::executor::Executor;
 use super::local::{Padded, PerWorker};
 use super::pool::Source;
 use super::program::Program;
@@ -107,31 +108,6 @@ impl Replay {
             wanted: AtomicU64::new(u64::MAX),
             workers_bell,
             host_bell: Bell::default(),
-        }
-    }
-
-    /// Lets workers execute all steps before `step`.
-    pub fn release(&self, step: u64) {
-        self.released.store(step, Ordering::Release);
-        self.workers_bell.ring();
-    }
-
-    /// Steps that all workers have finished.
-    pub fn finished(&self) -> u64 {
-        let of = |(clock, list): (&Padded<AtomicU64>, &Vec<Entry>)| {
-            (!list.is_empty()).then(|| clock.0.load(Ordering::Acquire) / list.len() as u64)
-        };
-        let walked = self.clocks.iter().zip(&self.lists).filter_map(of);
-        let floated = self.floats.iter().map(|float| float.done.load(Ordering::Acquire));
-        walked.chain(floated).min().unwrap_or_else(|| self.released.load(Ordering::Acquire))
-    }
-
-    /// Sleeps until `steps` steps are finished.
-    pub fn wait(&self, steps: u64) {
-        if self.finished() < steps {
-            self.wanted.store(steps, Ordering::SeqCst);
-            self.host_bell.sleep_until(|| self.finished() >= steps);
-            self.wanted.store(u64::MAX, Ordering::SeqCst);
         }
     }
 
@@ -263,6 +239,30 @@ impl Source for Replay {
         };
         step < released && self.lists[worker].get(position).is_some_and(is_ready)
             || self.floats_for(worker).any(could_help)
+    }
+}
+
+impl Executor for Replay {
+    fn release(&self, step: u64) {
+        self.released.store(step, Ordering::Release);
+        self.workers_bell.ring();
+    }
+
+    fn finished(&self) -> u64 {
+        let of = |(clock, list): (&Padded<AtomicU64>, &Vec<Entry>)| {
+            (!list.is_empty()).then(|| clock.0.load(Ordering::Acquire) / list.len() as u64)
+        };
+        let walked = self.clocks.iter().zip(&self.lists).filter_map(of);
+        let floated = self.floats.iter().map(|float| float.done.load(Ordering::Acquire));
+        walked.chain(floated).min().unwrap_or_else(|| self.released.load(Ordering::Acquire))
+    }
+
+    fn wait(&self, steps: u64) {
+        if self.finished() < steps {
+            self.wanted.store(steps, Ordering::SeqCst);
+            self.host_bell.sleep_until(|| self.finished() >= steps);
+            self.wanted.store(u64::MAX, Ordering::SeqCst);
+        }
     }
 }
 

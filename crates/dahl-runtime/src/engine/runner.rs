@@ -55,6 +55,13 @@ impl Runner {
         if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
     }
 
+    /// Ends the run: tasks that have not started are passed over.
+    pub fn cancel(&self) {
+        let error = Error::new(ErrorKind::Cancelled, "the run was cancelled, so its state is not consistent");
+        lock(&self.failure).get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+
     /// Calls the kernel of a task.
     ///
     /// # Safety

@@ -58,6 +58,8 @@ struct Lowering<'a> {
     assembled: HashMap<(Var, Region, Layout), Place>,
     /// Which tile of the task is being lowered; what is assembled for it belongs to it.
     tile: (usize, usize),
+    /// How urgent that task is; what is inserted for it is as urgent.
+    priority: i32,
     out: Lowered,
 }
 
@@ -72,7 +74,8 @@ impl<'a> Lowering<'a> {
     fn new(graph: &'a Graph, cut: &'a Cut) -> Result<Self> {
         let out = Lowered { depth: graph.depth(), ..Lowered::default() };
         let (tiles, partials, assembled) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut lowering = Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), out };
+        let mut lowering =
+            Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), priority: 0, out };
         for array in 0..graph.arrays().len() {
             lowering.cut_array(array)?;
         }
@@ -155,6 +158,7 @@ impl<'a> Lowering<'a> {
         let relation = recorded.codelet.relation();
         let n_inputs = relation.n_inputs();
         let tiles = task_tiles(recorded, cut);
+        self.priority = recorded.priority;
         let reductions = reductions(recorded, cut);
         // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
         let reduced: Vec<&Reduction> = reductions.iter().flatten().collect();
@@ -224,6 +228,7 @@ impl<'a> Lowering<'a> {
                 places,
                 accesses,
                 flops: recorded.codelet.flops_per_point * recorded.bound.points_in(tile) as f64,
+                priority: recorded.priority,
             });
         }
         for var in &recorded.args[n_inputs..] {
@@ -318,6 +323,7 @@ impl<'a> Lowering<'a> {
                     places: Vec::new(),
                     accesses: Vec::new(),
                     flops: 0.0,
+                    priority: self.priority,
                 };
                 for (arg, piece) in pieces.into_iter().enumerate() {
                     task.spec.args.push(piece.spec);
@@ -443,6 +449,7 @@ impl<'a> Lowering<'a> {
                     places: vec![Place { buffer: source, offset: 0 }, Place { buffer: target, offset: 0 }],
                     accesses,
                     flops: (part.len() * (groups - 1)) as f64,
+                    priority: self.priority,
                 });
             }
         }

@@ -79,12 +79,24 @@ pub struct Task {
     pub accesses: Vec<Access>,
     /// Floating-point operations.
     pub flops: f64,
+    /// How urgent it was recorded to be.
+    pub priority: i32,
 }
 
 impl Task {
     /// Bytes that the task touches.
     pub fn bytes(&self) -> usize {
         self.accesses.iter().map(|access| access.range.len()).sum()
+    }
+
+    /// A rough guess of its time, good enough to compare tasks of a graph.
+    pub fn estimated_seconds(&self) -> f64 {
+        self.flops / 50e9 + self.bytes() as f64 / 20e9 + 200e-9
+    }
+
+    /// The worker that tiles of this place go to, whatever the task.
+    pub fn home(&self, n_workers: usize) -> usize {
+        self.tile.0 * n_workers / self.tile.1.max(1)
     }
 }
 

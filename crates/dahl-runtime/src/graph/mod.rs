@@ -119,6 +119,8 @@ pub struct Recorded {
     pub scalars: Vec<f64>,
     /// The relation bound to these arguments.
     pub bound: Bound,
+    /// How urgent it is; higher goes first.
+    pub priority: i32,
 }
 
 /// A step, written down once.
@@ -127,12 +129,13 @@ pub struct Graph {
     depth: usize,
     arrays: Vec<ArrayInfo>,
     tasks: Vec<Recorded>,
+    priority: i32,
 }
 
 impl Graph {
     /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps ahead.
     pub fn new(depth: usize) -> Self {
-        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new() }
+        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), priority: 0 }
     }
 
     /// Versions of each port and output.
@@ -176,6 +179,12 @@ impl Graph {
     /// Adds an array that the program reads after each step.
     pub fn output(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
         self.array(name, dtype, shape, Role::Output)
+    }
+
+    /// How urgent the tasks are that are recorded from now on: higher goes first, 0 unless told. Where tasks are equally
+    /// urgent, [schedulers](crate::schedule::priorities) go by the work that comes after them.
+    pub fn set_priority(&mut self, priority: i32) {
+        self.priority = priority;
     }
 
     /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
@@ -239,7 +248,8 @@ impl Graph {
             }
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
-        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound });
+        let priority = self.priority;
+        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound, priority });
         Ok(())
     }
 }

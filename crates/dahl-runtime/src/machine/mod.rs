@@ -38,6 +38,8 @@ pub struct Machine {
     pub units: Vec<Unit>,
     /// Number of memories, the host's included.
     pub n_memories: usize,
+    /// The bytes that each memory may be used for, where that is limited; memories beyond the end are not.
+    pub limits: Vec<Option<usize>>,
 }
 
 /// Number of cores this process may use.
@@ -56,7 +58,7 @@ impl Machine {
         let core = |worker| (n <= n_cores()).then_some(worker);
         let units =
             (0..n.max(1)).map(|i| Unit { kind: UnitKind::Cpu, memory: HOST, core: core(i) }).collect();
-        Machine { units, n_memories: 1 }
+        Machine { units, n_memories: 1, limits: Vec::new() }
     }
 
     /// The same machine with its last unit turned into a test unit that has a memory of its own.
@@ -66,6 +68,15 @@ impl Machine {
             *unit = Unit { kind: UnitKind::Test, memory, core: unit.core };
             self.n_memories += 1;
         }
+        self
+    }
+
+    /// The same machine with at most `bytes` of a memory to use: plans that need more are refused.
+    pub fn with_limit(mut self, memory: MemoryId, bytes: usize) -> Self {
+        if self.limits.len() <= memory {
+            self.limits.resize(memory + 1, None);
+        }
+        self.limits[memory] = Some(bytes);
         self
     }
 }

@@ -9,9 +9,10 @@
 use super::Placement;
 use crate::arena::ALIGN;
 use crate::graph::{BufferKind, Edge, EdgeKind, Lowered, TaskId};
+use std::ops::Range;
 
 /// Offsets of all buffers, the memory they need, and the edges that sharing adds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Offset of each buffer in the arena of a run; state buffers lie elsewhere and have none.
     pub offsets: Vec<Option<usize>>,
@@ -78,6 +79,40 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> M
     plan.edges.sort_unstable();
     plan.edges.dedup();
     plan
+}
+
+/// The memory plan of given offsets, or two buffers that overlap although they must not. By the rule above.
+pub(super) fn adopt(
+    lowered: &Lowered,
+    placement: Option<&Placement>,
+    offsets: Vec<Option<usize>>,
+) -> Result<MemoryPlan, (usize, usize)> {
+    let before = Before::new(lowered, placement);
+    let users = users(lowered);
+    let mut plan = MemoryPlan { offsets, ..MemoryPlan::default() };
+    let mut placed: Vec<(usize, Range<usize>)> = Vec::new();
+    for (i, buffer) in lowered.buffers.iter().enumerate() {
+        let Some(offset) = plan.offsets[i] else {
+            plan.state_bytes += buffer.bytes;
+            continue;
+        };
+        let range = offset..offset + buffer.bytes.next_multiple_of(ALIGN) * lowered.versions(i);
+        plan.bytes_unshared += range.len();
+        plan.bytes = plan.bytes.max(range.end);
+        let overlaps = |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
+        for &(j, _) in placed.iter().filter(|(_, other)| overlaps(other)) {
+            let both_temporary =
+                [buffer, &lowered.buffers[j]].iter().all(|b| b.kind == BufferKind::Temporary);
+            if !both_temporary || !before.separated(&users[i], &users[j]) {
+                return Err((j, i));
+            }
+            plan.edges.extend(wrap_edges(&before, &users[i], &users[j]));
+        }
+        placed.push((i, range));
+    }
+    plan.edges.sort_unstable();
+    plan.edges.dedup();
+    Ok(plan)
 }
 
 /// The tasks that touch each buffer, in task order.

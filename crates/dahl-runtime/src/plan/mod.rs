@@ -3,24 +3,48 @@
 //! A [`Cut`] fixes tiling, implementations, layouts and reduction groups: everything that bits depend on. It comes
 //! before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and offsets
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
-//! concerned.
+//! concerned. Both together are written to and read from a [`PlanFile`].
 
 mod cut;
-mod memory;
 mod place;
+mod memory;
+mod hash;
+pub mod file;
 
 pub use cut::{Cut, CutOptions, TaskCut};
+pub use file::PlanFile;
+pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
 pub use place::Placement;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::Lowered;
+use crate::graph::{Graph, Lowered, lower};
+use crate::machine::Machine;
+use crate::schedule::Policy;
 use place::Floats;
+
+/// Who decides on units and order.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// The plan.
+    Planned(Placement),
+    /// A scheduler, while the graph is running.
+    Open(Policy),
+}
+
+impl Order {
+    fn placement(&self) -> Option<&Placement> {
+        match self {
+            Order::Planned(placement) => Some(placement),
+            Order::Open(_) => None,
+        }
+    }
+}
 
 /// How a lowered graph is executed. Memory is planned for an order, so the two are made together.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    placement: Option<Placement>,
+    order: Order,
     memory: MemoryPlan,
     /// What the graph looks like that this plan is for: its tasks, and the bytes of its buffers.
     n_tasks: usize,
@@ -30,24 +54,29 @@ pub struct Plan {
 impl Plan {
     /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::Some)))
+        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::Some)))
     }
 
     /// Fixes units and order of every task: nothing floats.
     pub fn fixed(lowered: &Lowered, n_workers: usize) -> Self {
-        Plan::new(lowered, Some(place::place(lowered, n_workers.max(1), Floats::None)))
+        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::None)))
     }
 
-    /// Leaves units and order open: whoever is free takes what is ready. Buffers share memory only where
+    /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
-    pub fn open(lowered: &Lowered) -> Self {
-        Plan::new(lowered, None)
+    pub fn open(lowered: &Lowered, policy: Policy) -> Self {
+        Plan::new(lowered, Order::Open(policy))
     }
 
-    fn new(lowered: &Lowered, placement: Option<Placement>) -> Self {
-        let memory = memory::plan_memory(lowered, placement.as_ref());
+    fn new(lowered: &Lowered, order: Order) -> Self {
+        let memory = memory::plan_memory(lowered, order.placement());
+        Plan::of_parts(lowered, order, memory)
+    }
+
+    /// A plan whose memory was planned for this order.
+    fn of_parts(lowered: &Lowered, order: Order, memory: MemoryPlan) -> Self {
         let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
-        Plan { placement, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
+        Plan { order, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
     }
 
     /// Refuses a graph that this plan was not made for.
@@ -59,13 +88,55 @@ impl Plan {
         Ok(())
     }
 
-    /// Units and order, if they are fixed.
+    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a unit must
+    /// be there.
+    pub fn check_machine(&self, machine: &Machine) -> Result<()> {
+        let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
+        for (memory, limit) in machine.limits.iter().enumerate() {
+            if let Some(limit) = limit.filter(|&limit| limit < needed) {
+                let message = format!(
+                    "a step needs {needed} bytes with weights and data, and memory {memory} has {limit}: use a smaller \
+                     batch, or a plan that needs less"
+                );
+                return Err(Error::new(ErrorKind::Memory, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who decides on units and order.
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Units and order, if they are planned.
     pub fn placement(&self) -> Option<&Placement> {
-        self.placement.as_ref()
+        self.order.placement()
     }
 
     /// Offsets, sizes and the edges that sharing adds. They hold for this plan's order only.
     pub fn memory(&self) -> &MemoryPlan {
         &self.memory
+    }
+}
+
+/// A recorded step with everything that was decided about it: what a session needs, and what a plan file holds.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What bits depend on.
+    pub cut: Cut,
+    /// The graph over tile buffers that the cut makes.
+    pub lowered: Lowered,
+    /// Units, order and memory.
+    pub plan: Plan,
+}
+
+impl Planned {
+    /// Cuts a graph by heuristic, lowers it, and plans the result as `plan` says.
+    pub fn new(graph: &Graph, options: &CutOptions, plan: impl FnOnce(&Lowered) -> Plan) -> Result<Self> {
+        let cut = Cut::heuristic(graph, options)?;
+        let lowered = lower(graph, &cut)?;
+        let plan = plan(&lowered);
+        Ok(Planned { cut, lowered, plan })
     }
 }

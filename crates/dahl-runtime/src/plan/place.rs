@@ -64,7 +64,7 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
         missing[edge.to as usize] += 1;
         successors[edge.from as usize].push(edge.to);
     }
-    let worker_of = |task: &Task| task.tile.0 * n_workers / task.tile.1.max(1);
+    let worker_of = |task: &Task| task.home(n_workers);
     let mut waits = vec![false; n_tasks];
     for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
         let (from, to) = (edge.from as usize, edge.to as usize);
@@ -74,14 +74,15 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
         Floats::Some if n_workers > 1 => floating(lowered, &successors, &waits, n_workers, worker_of),
         _ => Vec::new(),
     };
-    // Ready tasks per worker: those that wait for nobody first, of these the earliest tile, then the earliest
-    // recorded; after them what floats, and at last what needs others.
-    let mut ready: Vec<BinaryHeap<Reverse<(bool, bool, usize, TaskId)>>> = vec![BinaryHeap::new(); n_workers];
+    // Of the ready tasks of a worker, the most urgent goes first, then what does not float and waits for nobody, of
+    // these the earliest tile, then the earliest recorded; at last what needs others.
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
         let floats = floating.binary_search(&id).is_ok();
-        (waits[id as usize], floats, task.tile.0 * PER_MILLE / task.tile.1.max(1), id)
+        let place = task.tile.0 * PER_MILLE / task.tile.1.max(1);
+        (Reverse(task.priority), waits[id as usize], floats, place, id)
     };
+    let mut ready = vec![BinaryHeap::new(); n_workers];
     for id in 0..n_tasks as TaskId {
         if missing[id as usize] == 0 {
             ready[worker_of(&lowered.tasks[id as usize])].push(Reverse(key(id)));
@@ -96,7 +97,7 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
     {
         let Some(Reverse((.., id))) = ready[worker].pop() else { continue };
         let task = &lowered.tasks[id as usize];
-        busy[worker] += seconds(task);
+        busy[worker] += task.estimated_seconds();
         order[worker].push(id);
         sequence.push(id);
         for &next in &successors[id as usize] {
@@ -139,10 +140,10 @@ fn floating(
     loose.sort_by_key(|&id| bytes_read(id));
     let mut spare = vec![0.0; n_workers];
     for (id, task) in lowered.tasks.iter().enumerate() {
-        spare[worker(id)] += FLOATING_SHARE * seconds(task);
+        spare[worker(id)] += FLOATING_SHARE * task.estimated_seconds();
     }
     for id in loose {
-        let (spare, needed) = (&mut spare[worker(id)], seconds(&lowered.tasks[id]));
+        let (spare, needed) = (&mut spare[worker(id)], lowered.tasks[id].estimated_seconds());
         floats[id] = needed <= *spare;
         *spare -= if floats[id] { needed } else { 0.0 };
     }
@@ -163,8 +164,3 @@ const FLOPS_PER_BYTE: f64 = 4.0;
 
 /// Tiles of tasks with different tile counts are compared by their place in the whole.
 const PER_MILLE: usize = 1000;
-
-/// A rough guess, good enough to interleave workers.
-fn seconds(task: &Task) -> f64 {
-    task.flops / 50e9 + task.bytes() as f64 / 20e9 + 200e-9
-}

@@ -6,7 +6,8 @@ use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
 use dahl_runtime::{Error, ErrorKind, Result};
 
-const fn reference(kernel: Kernel) -> Implementation {
+/// The only implementation of a codelet.
+pub const fn reference(kernel: Kernel) -> Implementation {
     Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
 }
 

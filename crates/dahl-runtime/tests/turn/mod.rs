@@ -4,6 +4,8 @@
 //! third intermediate share memory, so the next step must wait for the last task of this one although no data
 //! flows between them.
 
+#![allow(dead_code, reason = "each test program uses some of it")]
+
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
@@ -78,7 +80,22 @@ impl Turn {
 
     /// Runs steps whose input is `first`, `first + 1`, … everywhere (with the element's number as a fraction), and
     /// checks every output.
-    pub fn run(&self, session: &mut Session, steps: u64, first: f64) -> Result<()> {
+    pub fn run(&self, session: &mut Session, steps: u64, first: f64) -> Result<u64> {
+        self.run_with(session, steps, first, |_| {})
+    }
+
+    /// Runs steps from 0; `after` each of them, the program does something else.
+    pub fn run_until(&self, session: &mut Session, steps: u64, after: impl FnMut(u64)) -> Result<u64> {
+        self.run_with(session, steps, 0.0, after)
+    }
+
+    fn run_with(
+        &self,
+        session: &mut Session,
+        steps: u64,
+        first: f64,
+        mut after: impl FnMut(u64),
+    ) -> Result<u64> {
         let element = |step: u64, i: usize| first + step as f64 + i as f64 / 1024.0;
         session.run(
             &mut Store::new(),
@@ -94,6 +111,7 @@ impl Turn {
                 for (i, &value) in outputs.get::<f64>(&self.output).iter().enumerate() {
                     assert_eq!(value, element(step, i) + 4.0, "element {i} of step {step}");
                 }
+                after(step);
             },
         )
     }

@@ -108,7 +108,7 @@ macro_rules! form {
             $($out: &mut Array<'_, $ot, $or>),+
         ) -> Result<()> {
             let (ints, scalars) = (&[$($($int as i64),+)?], &[$($($scalar),+)?]);
-            let params = Params { ints, scalars, accumulate: false };
+            let params = Params { ints, scalars, ..Params::default() };
             submit(form!(@codelet $codelet), BEST, &[$($in),*], &mut [$($out),+], params)
         }
     };
@@ -133,7 +133,7 @@ macro_rules! form {
             let shapes = infer_shapes(form!(@codelet $codelet), &[$($in),*], ints)?;
             let mut shapes = shapes.iter();
             $(let mut $out = arena.array::<$ot, $or>(extents(shapes.next()))?;)+
-            let params = Params { ints, scalars, accumulate: false };
+            let params = Params { ints, scalars, ..Params::default() };
             submit(form!(@codelet $codelet), BEST, &[$($in),*], &mut [$(&mut $out),+], params)?;
             Ok(($($out),+))
         }
@@ -157,7 +157,7 @@ macro_rules! form {
             let place = [$(stringify!($input)),*].iter().position(|name| *name == stringify!($place));
             let place = place.expect("the form names an input of the operation");
             let (ints, scalars) = (&[$($($int as i64),+)?], &[$($($scalar),+)?]);
-            let params = Params { ints, scalars, accumulate: false };
+            let params = Params { ints, scalars, ..Params::default() };
             submit_in_place(form!(@codelet $codelet), BEST, place, &[$($in),*], &mut [$place], params)
         }
     };

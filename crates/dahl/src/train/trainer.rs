@@ -7,9 +7,10 @@ use crate::model::Sequential;
 use crate::random::Stream;
 use dahl_runtime::array::{Dtype, Element};
 use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::lower;
+use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
+use dahl_runtime::schedule::Policy;
 use dahl_runtime::trace::Usage;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,11 +18,30 @@ use std::time::Instant;
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// A plan made before the run, replayed for every step.
+    /// A plan made before the run, replayed for every step. A worker that waits may take over tasks that float.
     #[default]
     Replay,
-    /// Whoever is free takes what is ready.
+    /// A plan made before the run, in which nothing floats.
+    Fixed,
+    /// Whoever is free takes the most urgent task that is ready.
     Eager,
+    /// Every worker keeps what it made ready, and takes from others when it has nothing.
+    Steal,
+}
+
+impl Schedule {
+    /// All of them.
+    pub const ALL: [Schedule; 4] = [Schedule::Replay, Schedule::Fixed, Schedule::Eager, Schedule::Steal];
+
+    /// The plan of a graph for this many workers.
+    pub fn plan(self, lowered: &Lowered, n_workers: usize) -> Plan {
+        match self {
+            Schedule::Replay => Plan::heuristic(lowered, n_workers),
+            Schedule::Fixed => Plan::fixed(lowered, n_workers),
+            Schedule::Eager => Plan::open(lowered, Policy::Eager),
+            Schedule::Steal => Plan::open(lowered, Policy::Steal),
+        }
+    }
 }
 
 /// Trains models: settings first, then [`Trainer::fit`].
@@ -36,6 +56,7 @@ pub struct Trainer {
     schedule: Schedule,
     cut: CutOptions,
     trace_capacity: usize,
+    plans: Option<Arc<PlanFile>>,
 }
 
 /// What an epoch came to.
@@ -77,6 +98,8 @@ pub struct PlanSummary {
 pub struct Report {
     /// The plan of a full batch.
     pub plan: PlanSummary,
+    /// The plans of all steps, as they were executed.
+    pub plans: PlanFile,
     /// The epochs.
     pub epochs: Vec<Epoch>,
 }
@@ -103,6 +126,7 @@ impl Trainer {
             schedule: Schedule::Replay,
             cut: CutOptions::default(),
             trace_capacity: 1 << 16,
+            plans: None,
         }
     }
 
@@ -152,6 +176,27 @@ impl Trainer {
     pub fn trace_capacity(mut self, events: usize) -> Self {
         self.trace_capacity = events;
         self
+    }
+
+    /// Executes these plans, whatever cut and schedule say: read from a file, or made by [`Trainer::make_plans`]. They must
+    /// hold every step of the run.
+    pub fn plan(mut self, plans: PlanFile) -> Self {
+        self.plans = Some(Arc::new(plans));
+        self
+    }
+
+    /// The plans that training a model on a data set would execute, for a file.
+    pub fn make_plans(&self, model: &Sequential, data: &Dataset) -> Result<PlanFile> {
+        self.check(model, data)?;
+        let mut model = model.clone();
+        if model.weights().is_none() {
+            model.initialise(self.seed)?;
+        }
+        match self.dtype {
+            Dtype::F32 => Run::<f32>::new(self, &model, data)?.into_plans(&model),
+            Dtype::F64 => Run::<f64>::new(self, &model, data)?.into_plans(&model),
+            other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
+        }
     }
 
     /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
@@ -236,42 +281,17 @@ impl Trainer {
     ) -> Result<Report> {
         let mut run = Run::<T>::new(self, model, data)?;
         let (train, test) = (data.train.len(), data.test.len());
-        let full = run.prepare(model, Part::Train, self.batch.min(train), StepKind::Train)?;
-        let rest = match train % self.batch {
-            0 => None,
-            n if n == train => None,
-            n => Some(run.prepare(model, Part::Train, n, StepKind::Train)?),
-        };
-        let evaluation_batch = self.batch.max(256).min(test);
-        let evaluation = run.prepare(model, Part::Test, evaluation_batch, StepKind::Evaluate)?;
-        let evaluation_rest = match test % evaluation_batch.max(1) {
-            0 => None,
-            n => Some(run.prepare(model, Part::Test, n, StepKind::Evaluate)?),
-        };
-        let mut report = Report { plan: full.plan, epochs: Vec::new() };
-        let (mut full, mut rest) = (full, rest);
-        let mut evaluations: Vec<Prepared> =
-            [Some(evaluation), evaluation_rest].into_iter().flatten().collect();
+        let mut training = run.prepare_all(model, Part::Train)?;
+        let mut evaluation = run.prepare_all(model, Part::Test)?;
+        let plan = training[0].plan;
+        let mut report = Report { plan, plans: std::mem::take(&mut run.plans), epochs: Vec::new() };
+        let evaluation_order: Vec<u32> = (0..test as u32).collect();
         for epoch in 1..=self.epochs {
             let order = Stream::new(self.seed, u64::MAX - epoch as u64).permutation(train);
             let start = Instant::now();
-            let mut sums = full.run::<T>(&mut run.store, &order, self.learning_rate)?;
-            if let Some(rest) = &mut rest {
-                sums.add(rest.run::<T>(
-                    &mut run.store,
-                    &order[order.len() - rest.n..],
-                    self.learning_rate,
-                )?);
-            }
+            let sums = run_all::<T>(&mut training, &mut run.store, &order, self.learning_rate)?;
             let seconds = start.elapsed().as_secs_f64();
-            let mut tests = Sums::default();
-            let mut next = 0;
-            for evaluation in &mut evaluations {
-                let end = test - (test - next) % evaluation.n;
-                let order: Vec<u32> = (next as u32..end as u32).collect();
-                tests.add(evaluation.run::<T>(&mut run.store, &order, 0.0)?);
-                next = end;
-            }
+            let tests = run_all::<T>(&mut evaluation, &mut run.store, &evaluation_order, 0.0)?;
             let epoch = Epoch {
                 epoch,
                 loss: sums.loss / sums.images as f64,
@@ -280,7 +300,7 @@ impl Trainer {
                 test_accuracy: tests.correct / tests.images.max(1) as f64,
                 seconds,
                 images_per_s: sums.images as f64 / seconds,
-                usage: full.session.take_trace().usage(),
+                usage: training[0].session.take_trace().usage(),
             };
             on_epoch(&epoch);
             report.epochs.push(epoch);
@@ -345,6 +365,15 @@ enum Part {
     Test,
 }
 
+impl Part {
+    fn kind(self) -> StepKind {
+        match self {
+            Part::Train => StepKind::Train,
+            Part::Test => StepKind::Evaluate,
+        }
+    }
+}
+
 /// What all steps of a run share.
 struct Run<'a, T> {
     trainer: &'a Trainer,
@@ -353,6 +382,9 @@ struct Run<'a, T> {
     train: State,
     test: State,
     n_train: usize,
+    n_test: usize,
+    /// The plans of the steps that are prepared.
+    plans: PlanFile,
     element: std::marker::PhantomData<T>,
 }
 
@@ -373,23 +405,72 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         };
         let (train, test) = (add("train", &data.train)?, add("test", &data.test)?);
         let pool = Arc::new(Pool::new(&trainer.machine.units));
-        let n_train = data.train.len();
-        Ok(Run { trainer, pool, store, train, test, n_train, element: std::marker::PhantomData })
+        let (n_train, n_test) = (data.train.len(), data.test.len());
+        let plans = PlanFile::new(trainer.plans.as_ref().map_or("heuristic", |plans| plans.origin()));
+        Ok(Run {
+            trainer,
+            pool,
+            store,
+            train,
+            test,
+            n_train,
+            n_test,
+            plans,
+            element: std::marker::PhantomData,
+        })
     }
 
-    /// Records, cuts, lowers, places and binds a step.
-    fn prepare(&mut self, model: &Sequential, part: Part, n: usize, kind: StepKind) -> Result<Prepared> {
+    /// The sizes of the batches that the images of a part are taken in: all alike, and the rest.
+    fn batches(&self, part: Part) -> Vec<usize> {
+        let (n, batch) = match part {
+            Part::Train => (self.n_train, self.trainer.batch),
+            Part::Test => (self.n_test, self.trainer.batch.max(256)),
+        };
+        let full = batch.min(n).max(1);
+        [full, n % full].into_iter().filter(|&size| size > 0).collect()
+    }
+
+    /// Prepares the steps for all images of a part, full batches first.
+    fn prepare_all(&mut self, model: &Sequential, part: Part) -> Result<Vec<Prepared>> {
+        let batches = self.batches(part);
+        batches.into_iter().map(|n| self.prepare(model, part, n, part.kind())).collect()
+    }
+
+    /// Plans the steps for all images.
+    fn into_plans(mut self, model: &Sequential) -> Result<PlanFile> {
+        for part in [Part::Train, Part::Test] {
+            for n in self.batches(part) {
+                self.plan(model, part, n, part.kind())?;
+            }
+        }
+        Ok(self.plans)
+    }
+
+    /// Records, cuts, lowers and places a step, or takes all this from the plans that the trainer was given.
+    fn plan(&mut self, model: &Sequential, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
         let state = match part {
             Part::Train => self.train,
             Part::Test => self.test,
         };
         let step = Step::record(model, &self.store, state, T::DTYPE, n, kind)?;
-        let cut = Cut::heuristic(&step.graph, &self.trainer.cut)?;
-        let lowered = lower(&step.graph, &cut)?;
-        let plan = match self.trainer.schedule {
-            Schedule::Replay => Plan::heuristic(&lowered, self.pool.n_workers()),
-            Schedule::Eager => Plan::open(&lowered),
+        let name = match kind {
+            StepKind::Train => format!("train.{n}"),
+            StepKind::TrainDumped => format!("train_dumped.{n}"),
+            StepKind::Evaluate => format!("evaluate.{n}"),
         };
+        let Trainer { machine, cut, schedule, plans, .. } = self.trainer;
+        let planned = match plans {
+            Some(plans) => plans.plan(&name, &step.graph, machine)?,
+            None => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine.units.len()))?,
+        };
+        planned.plan.check_machine(machine)?;
+        self.plans.add(&name, &step.graph, &planned, machine)?;
+        Ok((step, planned))
+    }
+
+    /// Plans a step and binds it to the workers.
+    fn prepare(&mut self, model: &Sequential, part: Part, n: usize, kind: StepKind) -> Result<Prepared> {
+        let (step, Planned { lowered, plan, .. }) = self.plan(model, part, n, kind)?;
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
@@ -448,6 +529,23 @@ impl Prepared {
     }
 }
 
+/// Runs all images of `order`, each step as many full batches as are left.
+fn run_all<T: Element + FromF64>(
+    steps: &mut [Prepared],
+    store: &mut Store,
+    order: &[u32],
+    rate: f64,
+) -> Result<Sums> {
+    let mut sums = Sums::default();
+    let mut left = order;
+    for step in steps {
+        let (now, later) = left.split_at(left.len() - left.len() % step.n.max(1));
+        sums.add(step.run::<T>(store, now, rate)?);
+        left = later;
+    }
+    Ok(sums)
+}
+
 /// Sums over images.
 #[derive(Clone, Copy, Default)]
 struct Sums {
@@ -485,5 +583,64 @@ impl FromF64 for f64 {
     }
     fn to_f64(self) -> f64 {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset;
+
+    /// Of the first step of a file, the tasks of each worker in order, and those that float.
+    fn written(text: &str) -> (Vec<Vec<u32>>, Vec<u32>) {
+        let (mut order, mut floating) = (vec![Vec::new(); 2], Vec::new());
+        for line in text.lines().skip_while(|line| !line.starts_with("order")).skip(1) {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["run", task, .., "floating"] => floating.push(task.parse().unwrap()),
+                ["run", task, .., unit] => order[unit.parse::<usize>().unwrap()].push(task.parse().unwrap()),
+                _ => break,
+            }
+        }
+        (order, floating)
+    }
+
+    #[test]
+    fn workers_execute_what_an_edited_plan_says_in_its_order() {
+        let data = dataset::digits();
+        let mut model = Sequential::seed(data.shape, data.classes);
+        model.initialise(1).unwrap();
+        let trainer = Trainer::new(&Machine::with_workers(2));
+        let plans = trainer.make_plans(&model, &data).unwrap();
+        let lines: Vec<String> = plans.to_string().lines().map(str::to_string).collect();
+        let run = |line: &String| line.starts_with("run ");
+        let first = lines.iter().position(run).unwrap();
+        let n_runs = lines[first..].iter().take_while(|line| run(line)).count();
+        let mut n_edits = 0;
+        let unit = |at: usize| lines[at].split(' ').skip(5).collect::<Vec<_>>();
+        for at in first..first + n_runs {
+            let Some(next) = (at + 1..first + n_runs).find(|&next| unit(next) == unit(at)) else { continue };
+            let mut edited = lines.clone();
+            edited.swap(at, next);
+            let text = edited.join("\n");
+            let (order, floating) = written(&text);
+            let trainer = trainer.clone().plan(PlanFile::parse("edited", &text).unwrap());
+            let mut run = Run::<f32>::new(&trainer, &model, &data).unwrap();
+            // Not every swap leaves a plan that can be executed.
+            let Ok(mut step) = run.prepare(&model, Part::Train, 64, StepKind::Train) else { continue };
+            n_edits += 1;
+            let steps = 5;
+            step.run::<f32>(&mut run.store, &(0..64 * steps as u32).collect::<Vec<_>>(), 0.1).unwrap();
+            let trace = step.session.take_trace();
+            for (events, order) in trace.workers.iter().zip(order) {
+                let executed = events.iter().map(|event| event.task).filter(|task| !floating.contains(task));
+                assert_eq!(executed.collect::<Vec<_>>(), order.repeat(steps));
+            }
+            for task in floating {
+                let events = trace.workers.iter().flatten().filter(|event| event.task == task);
+                assert_eq!(events.count(), steps);
+            }
+        }
+        assert!(n_edits > 5, "{n_edits} swaps could be executed");
     }
 }

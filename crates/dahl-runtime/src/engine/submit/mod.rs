@@ -57,7 +57,10 @@ pub(crate) struct Tasks {
     done: Padded<Done>,
     submission: Padded<Mutex<Submission>>,
     n_submitted: Padded<AtomicUsize>,
-    ready: Queue,
+    /// Ready tasks, the urgent ones in the first queue.
+    ready: [Queue; 2],
+    /// Tasks with a smaller number are passed over if they have not started.
+    cancelled: AtomicUsize,
     n_overflow: Padded<AtomicUsize>,
     overflow: Padded<Mutex<VecDeque<u32>>>,
     freed: Padded<Mutex<Vec<u32>>>,
@@ -119,7 +122,8 @@ impl Tasks {
             done: Padded::default(),
             submission: Padded::default(),
             n_submitted: Padded::default(),
-            ready: Queue::new(N_READY),
+            ready: [Queue::new(N_READY), Queue::new(N_READY)],
+            cancelled: AtomicUsize::new(0),
             n_overflow: Padded::default(),
             overflow: Padded::default(),
             freed: Padded::default(),
@@ -172,6 +176,7 @@ impl Tasks {
         // SAFETY: the slot has just been taken from the free list and is nowhere else.
         let body = unsafe { slot.body() };
         body.n_args = args.len() as u32;
+        body.number = self.n_submitted.0.load(Ordering::Relaxed);
         body.location = location;
         body.scalars.clear();
         body.scalars.extend_from_slice(scalars);
@@ -183,6 +188,7 @@ impl Tasks {
             body.pointers[i] = arg.pointer;
             tracker.access_alive(arg.base, &arg.region, i >= n_inputs, ticket, preds, alive);
         }
+        slot.urgent.store(request.urgent, Ordering::Relaxed);
         slot.pending.store(1, Ordering::Relaxed);
         for &pred in &*preds {
             let mut links = lock(&self.slots.get(pred.slot()).links);
@@ -223,7 +229,8 @@ impl Tasks {
     }
 
     fn push_ready(&self, index: u32) {
-        if self.ready.push(index as usize).is_err() {
+        let urgent = self.slots.get(index).urgent.load(Ordering::Relaxed);
+        if self.ready[usize::from(!urgent)].push(index as usize).is_err() {
             let mut overflow = lock(&self.overflow.0);
             overflow.push_back(index);
             self.n_overflow.0.store(overflow.len(), Ordering::Release);
@@ -231,7 +238,7 @@ impl Tasks {
     }
 
     fn pop_ready(&self) -> Option<u32> {
-        if let Some(index) = self.ready.pop() {
+        if let Some(index) = self.ready.iter().find_map(Queue::pop) {
             return Some(index as u32);
         }
         if self.n_overflow.0.load(Ordering::Acquire) == 0 {
@@ -264,6 +271,12 @@ impl Tasks {
         }
         tickets.into_iter().for_each(|ticket| self.wait_for(ticket));
         Ok(())
+    }
+
+    /// Passes over every task that has been submitted and has not started; what they would have written is poisoned.
+    pub fn cancel(&self) {
+        let _submission = lock(&self.submission.0);
+        self.cancelled.store(self.n_submitted.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether no task on this allocation is unfinished.
@@ -320,9 +333,12 @@ impl Tasks {
             // SAFETY: this worker has found the task ready, and puts the slot on the free list later.
             let body = unsafe { slot.body() };
             let template = self.template(&body.template);
-            let cause = match self.failures.any() {
-                true => self.failures.cause_of(&body.args, &template.reads),
-                false => None,
+            let cause = if body.number < self.cancelled.load(Ordering::Relaxed) {
+                Some(cancelled().in_task(template.describe()).at(body.location))
+            } else if self.failures.any() {
+                self.failures.cause_of(&body.args, &template.reads)
+            } else {
+                None
             };
             let outcome = match cause {
                 Some(cause) => Err(cause),
@@ -419,8 +435,13 @@ impl Source for Tasks {
 
     fn has_work(&self, worker: usize) -> bool {
         self.workers[worker].serves
-            && (!self.ready.is_empty() || self.n_overflow.0.load(Ordering::Acquire) > 0)
+            && (!self.ready.iter().all(Queue::is_empty) || self.n_overflow.0.load(Ordering::Acquire) > 0)
     }
+}
+
+#[cold]
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the task was cancelled before it started")
 }
 
 fn refuse_workers(what: &str) -> Result<()> {

@@ -12,7 +12,7 @@
 use super::templates::{Argument, Found, TemplateId};
 use crate::sync::Mutex;
 use crate::sync::OnceLock;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::cell::UnsafeCell;
 use std::panic::Location;
 
@@ -43,6 +43,8 @@ unsafe impl Sync for Address {}
 pub(crate) struct Body {
     pub template: Found,
     pub n_args: u32,
+    /// Tasks that were submitted before it.
+    pub number: usize,
     pub location: &'static Location<'static>,
     pub scalars: Vec<f64>,
     pub pointers: [Address; MAX_ARGS],
@@ -63,6 +65,8 @@ pub(crate) struct Slot {
     generation: AtomicU32,
     /// Predecessors that have not finished, plus one while the task is being submitted.
     pub pending: AtomicU32,
+    /// Whether it goes before tasks that are not urgent, once it is ready. Changes only between uses.
+    pub urgent: AtomicBool,
     pub links: Mutex<Links>,
     body: UnsafeCell<Body>,
 }
@@ -75,6 +79,7 @@ impl Default for Slot {
         let body = Body {
             template: Found::Known(TemplateId::default()),
             n_args: 0,
+            number: 0,
             location: Location::caller(),
             scalars: Vec::new(),
             pointers: [Address(std::ptr::null_mut()); MAX_ARGS],
@@ -83,6 +88,7 @@ impl Default for Slot {
         Slot {
             generation: AtomicU32::new(0),
             pending: AtomicU32::new(0),
+            urgent: AtomicBool::new(false),
             links: Mutex::new(Links::default()),
             body: UnsafeCell::new(body),
         }

@@ -42,6 +42,7 @@ pub(crate) struct Request<'r> {
     pub implementation: &'r str,
     pub ints: &'r [i64],
     pub accumulate: bool,
+    pub urgent: bool,
 }
 
 /// The common part of tasks.

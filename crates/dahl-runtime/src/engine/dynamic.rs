@@ -1,7 +1,7 @@
-//! Eager execution: whoever is free takes the next ready task.
+//! Dynamic execution: tasks are taken as they become ready, by whom a [`Scheduler`] decides.
 //!
 //! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it makes
-//! ready goes into a queue that all share.
+//! ready goes to the scheduler.
 //!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used in
 //! turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is complete,
@@ -13,10 +13,11 @@
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
 use super::bell::Bell;
+use super::executor::Executor;
 use super::pool::Source;
 use super::program::Program;
-use super::queue::Queue;
-use crate::graph::Edge;
+use crate::graph::{Edge, TaskId};
+use crate::schedule::Scheduler;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock};
 
@@ -30,7 +31,7 @@ struct Gate {
 }
 
 /// A graph whose tasks are taken as they become ready.
-pub(super) struct Eager {
+pub(super) struct Dynamic {
     program: Arc<Program>,
     n_tasks: usize,
     /// Tasks that follow each task, with the distance in steps (0 or 1).
@@ -43,15 +44,21 @@ pub(super) struct Eager {
     remaining: [AtomicU32; GENERATIONS as usize],
     complete: AtomicU64,
     gate: Mutex<Gate>,
-    ready: Queue,
+    scheduler: Box<dyn Scheduler>,
     workers_bell: Arc<Bell>,
     host_bell: Bell,
     wanted: AtomicU64,
 }
 
-impl Eager {
+impl Dynamic {
     /// Prepares the counters of a graph.
-    pub fn new(program: Arc<Program>, n_tasks: usize, edges: &[Edge], workers_bell: Arc<Bell>) -> Self {
+    pub fn new(
+        program: Arc<Program>,
+        n_tasks: usize,
+        edges: &[Edge],
+        scheduler: Box<dyn Scheduler>,
+        workers_bell: Arc<Bell>,
+    ) -> Self {
         let mut successors = vec![Vec::new(); n_tasks];
         let mut predecessors = vec![(0, 0); n_tasks];
         let mut pairs: Vec<(u32, u32, u32)> = edges.iter().map(|e| (e.from, e.to, e.distance)).collect();
@@ -70,7 +77,7 @@ impl Eager {
                 roots.push(task as u32);
             }
         }
-        let eager = Eager {
+        let dynamic = Dynamic {
             program,
             n_tasks,
             successors,
@@ -80,15 +87,15 @@ impl Eager {
             remaining: Default::default(),
             complete: AtomicU64::new(0),
             gate: Mutex::default(),
-            ready: Queue::new(n_tasks * GENERATIONS as usize),
+            scheduler,
             workers_bell,
             host_bell: Bell::default(),
             wanted: AtomicU64::new(u64::MAX),
         };
         for step in 0..GENERATIONS {
-            eager.set_up(step);
+            dynamic.set_up(step);
         }
-        eager
+        dynamic
     }
 
     /// Sets the counters of a step's generation. Nobody may be using that generation.
@@ -106,36 +113,13 @@ impl Eager {
         (step % GENERATIONS) as usize * self.n_tasks + task
     }
 
-    /// Lets workers execute all steps before `step`.
-    pub fn release(&self, step: u64) {
-        lock(&self.gate).released = step;
-        self.admit();
-    }
-
-    /// Steps that are complete.
-    pub fn finished(&self) -> u64 {
-        match self.n_tasks {
-            0 => lock(&self.gate).released,
-            _ => self.complete.load(Ordering::Acquire),
-        }
-    }
-
-    /// Sleeps until `steps` steps are complete.
-    pub fn wait(&self, steps: u64) {
-        if self.finished() < steps {
-            self.wanted.store(steps, Ordering::SeqCst);
-            self.host_bell.sleep_until(|| self.finished() >= steps);
-            self.wanted.store(u64::MAX, Ordering::SeqCst);
-        }
-    }
-
     /// Admits what may be admitted.
     fn admit(&self) {
         let mut gate = lock(&self.gate);
         while gate.admitted < gate.released && gate.admitted < self.complete.load(Ordering::Acquire) + 2 {
             for &task in &self.roots {
-                if let Some(slot) = self.count_down(gate.admitted, task as usize) {
-                    self.offer(slot);
+                if self.count_down(gate.admitted, task) {
+                    self.scheduler.push(task, turn(gate.admitted), None);
                 }
             }
             gate.admitted += 1;
@@ -145,37 +129,27 @@ impl Eager {
     }
 
     /// One predecessor less; the last one makes the task ready, which is then the caller's to run or to offer.
-    fn count_down(&self, step: u64, task: usize) -> Option<usize> {
-        let slot = self.slot(step, task);
-        (self.pending[slot].fetch_sub(1, Ordering::AcqRel) == 1).then_some(slot)
-    }
-
-    /// Lets any worker take a ready task.
-    fn offer(&self, slot: usize) {
-        // The queue has room for every task of every generation, so it cannot be full.
-        let pushed = self.ready.push(slot);
-        debug_assert!(pushed.is_ok(), "the ready queue holds all tasks");
+    fn count_down(&self, step: u64, task: TaskId) -> bool {
+        self.pending[self.slot(step, task as usize)].fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Runs a task; returns one that it made ready, for the same worker to go on with.
-    fn run(&self, worker: usize, slot: usize) -> Option<usize> {
-        let (generation, task) = ((slot / self.n_tasks) as u64, slot % self.n_tasks);
-        // Of the steps under way, `complete` and `complete + 1`, the one that uses this generation.
-        let complete = self.complete.load(Ordering::Acquire);
-        let step = complete + (generation + GENERATIONS - complete % GENERATIONS) % GENERATIONS;
+    fn run(&self, worker: usize, task: TaskId, step: u64) -> Option<(TaskId, u64)> {
         // SAFETY: we are on the worker's thread, the step has been admitted, so it was released, and all
         // predecessors have counted this task down after they ran (`AcqRel`).
-        unsafe { self.program.execute(worker, task, step) };
+        unsafe { self.program.execute(worker, task as usize, step) };
         let mut next = None;
         let mut offered = false;
-        for &(successor, distance) in &self.successors[task] {
-            match (self.count_down(step + distance, successor as usize), next) {
-                (Some(slot), None) => next = Some(slot),
-                (Some(slot), Some(_)) => {
-                    self.offer(slot);
-                    offered = true;
-                }
-                (None, _) => {}
+        for &(successor, distance) in &self.successors[task as usize] {
+            let step = step + distance;
+            if !self.count_down(step, successor) {
+                continue;
+            }
+            if next.is_none() {
+                next = Some((successor, step));
+            } else {
+                self.scheduler.push(successor, turn(step), Some(worker));
+                offered = true;
             }
         }
         if offered {
@@ -199,20 +173,52 @@ impl Eager {
     }
 }
 
-impl Source for Eager {
+/// Which of the two steps that may be under way.
+fn turn(step: u64) -> usize {
+    (step % 2) as usize
+}
+
+impl Source for Dynamic {
     fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
-        while let Some(first) = self.ready.pop() {
-            let mut slot = Some(first);
-            while let Some(ready) = slot {
-                slot = self.run(worker, ready);
+        while let Some((task, taken)) =
+            self.scheduler.pop(worker, turn(self.complete.load(Ordering::Relaxed)))
+        {
+            // The step of a task that was taken and has not run is under way: `complete` or `complete + 1`.
+            let complete = self.complete.load(Ordering::Acquire);
+            let step = complete + u64::from(turn(complete) != taken);
+            let mut next = Some((task, step));
+            while let Some((task, step)) = next {
+                next = self.run(worker, task, step);
             }
             ran = true;
         }
         ran
     }
 
-    fn has_work(&self, _worker: usize) -> bool {
-        !self.ready.is_empty()
+    fn has_work(&self, worker: usize) -> bool {
+        self.scheduler.has_ready(worker)
+    }
+}
+
+impl Executor for Dynamic {
+    fn release(&self, step: u64) {
+        lock(&self.gate).released = step;
+        self.admit();
+    }
+
+    fn finished(&self) -> u64 {
+        match self.n_tasks {
+            0 => lock(&self.gate).released,
+            _ => self.complete.load(Ordering::Acquire),
+        }
+    }
+
+    fn wait(&self, steps: u64) {
+        if self.finished() < steps {
+            self.wanted.store(steps, Ordering::SeqCst);
+            self.host_bell.sleep_until(|| self.finished() >= steps);
+            self.wanted.store(u64::MAX, Ordering::SeqCst);
+        }
     }
 }

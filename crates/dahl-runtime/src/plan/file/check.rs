@@ -1,0 +1,304 @@
+//! From the lines of a file to a plan for a graph and a machine. Nothing in the lines is taken on trust: what is
+//! returned here is executed without further questions.
+
+use super::super::hash::Fingerprint;
+use super::super::memory::adopt;
+use super::super::{Cut, Order, Placement, Plan, Planned, TaskCut};
+use super::record::{OrderRecord, StepRecord, TaskRecord, array_identity, run_identity, task_identity};
+use super::{escaped, refuse};
+use crate::arena::ALIGN;
+use crate::array::Layout;
+use crate::codelet::relation::Split;
+use crate::error::Result;
+use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
+use crate::machine::Machine;
+
+/// Tiles that a graph may be cut into. Planning looks at pairs of tasks, so a slip of the pen must not make billions.
+const MAX_TILES: usize = 1 << 16;
+
+/// What to do about a plan for another graph.
+const OTHER_GRAPH: &str =
+    "the plan was made for another graph; make a new one, or run it with the settings it was made with";
+
+/// The plan that a record describes.
+pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &Machine) -> Result<Planned> {
+    let checker = Checker { source, record };
+    let cut = checker.cut(graph)?;
+    let at_step = |error| refuse(source, record.line, format!("step {}: {error}", record.name));
+    let lowered = lower(graph, &cut).map_err(at_step)?;
+    let order = checker.order(&lowered, machine)?;
+    let offsets = checker.offsets(&lowered)?;
+    let memory = adopt(&lowered, order.placement(), offsets).map_err(|(a, b)| {
+        let line = |buffer| record.buffers.iter().find(|r| r.buffer == buffer).map_or(record.line, |r| r.line);
+        let (name_a, name_b) = (&lowered.buffers()[a].name, &lowered.buffers()[b].name);
+        let message = format!(
+            "buffer {b} {name_b} overlaps buffer {a} {name_a} (line {}), and not all tasks that touch the one come \
+             before those that touch the other: give it an offset of its own, or change the order",
+            line(a)
+        );
+        refuse(source, line(b), message)
+    })?;
+    let (stated, line) = record.memory;
+    if stated != memory.bytes {
+        let message = format!("the buffers need {} bytes, not {stated}: write the former", memory.bytes);
+        return Err(refuse(source, line, message));
+    }
+    let plan = Plan::of_parts(&lowered, order, memory);
+    plan.check_machine(machine).map_err(|error| refuse(source, line, error))?;
+    Ok(Planned { cut, lowered, plan })
+}
+
+struct Checker<'a> {
+    source: &'a str,
+    record: &'a StepRecord,
+}
+
+impl Checker<'_> {
+    fn refuse<T>(&self, line: usize, message: impl std::fmt::Display) -> Result<T> {
+        Err(refuse(self.source, line, message))
+    }
+
+    /// Checks that the graph is the one that was planned, and cuts it. What differs is looked for in arrays and
+    /// tasks first, because that can be named.
+    fn cut(&self, graph: &Graph) -> Result<Cut> {
+        let StepRecord { arrays, tasks, line, .. } = self.record;
+        for (i, (record, array)) in arrays.iter().zip(graph.arrays()).enumerate() {
+            let there = array_identity(array);
+            if record.identity != there {
+                let planned = &record.identity;
+                return self.refuse(
+                    record.line,
+                    format!("array {i} is {planned} here and {there} in the graph: {OTHER_GRAPH}"),
+                );
+            }
+        }
+        for (i, (record, task)) in tasks.iter().zip(graph.tasks()).enumerate() {
+            let there = task_identity(task);
+            if record.identity != there {
+                let planned = &record.identity;
+                return self.refuse(
+                    record.line,
+                    format!("task {i} is {planned} here and {there} in the graph: {OTHER_GRAPH}"),
+                );
+            }
+        }
+        let counts =
+            [("arrays", arrays.len(), graph.arrays().len()), ("tasks", tasks.len(), graph.tasks().len())];
+        for (what, planned, there) in counts {
+            if planned != there {
+                let message =
+                    format!("there are {planned} {what} here and {there} in the graph: {OTHER_GRAPH}");
+                return self.refuse(*line, message);
+            }
+        }
+        let fingerprint = Fingerprint::of_graph(graph);
+        if self.record.graph != fingerprint {
+            let planned = self.record.graph;
+            return self.refuse(
+                *line,
+                format!("the hash of the graph is {planned} here and really {fingerprint}: {OTHER_GRAPH}"),
+            );
+        }
+        let mut cut = Cut { tasks: Vec::new(), layouts: Vec::new() };
+        for (record, array) in arrays.iter().zip(graph.arrays()) {
+            check_layout(record.layout, array).or_else(|message| self.refuse(record.line, message))?;
+            cut.layouts.push(record.layout);
+        }
+        let mut n_tiles = 0;
+        for (record, task) in tasks.iter().zip(graph.tasks()) {
+            let task_cut = cut_task(record, task).or_else(|message| self.refuse(record.line, message))?;
+            let tiles =
+                task_cut.tiles.iter().try_fold(1, |n: usize, (_, ranges)| n.checked_mul(ranges.len()));
+            n_tiles = tiles.and_then(|tiles| tiles.checked_add(n_tiles)).unwrap_or(usize::MAX);
+            if n_tiles > MAX_TILES {
+                return self.refuse(record.line, format!("more than {MAX_TILES} tiles: use longer ones"));
+            }
+            cut.tasks.push(task_cut);
+        }
+        Ok(cut)
+    }
+
+    /// Checks that the machine is the one that was planned for. Units and order, or the scheduler.
+    fn order(&self, lowered: &Lowered, machine: &Machine) -> Result<Order> {
+        let (memories, line) = &self.record.machine;
+        if !machine.units.iter().map(|unit| &unit.memory).eq(memories) {
+            let (planned, there) = (memories.len(), machine.units.len());
+            let message = if planned == there {
+                let there: Vec<_> = machine.units.iter().map(|unit| unit.memory).collect();
+                format!("the plan is for units in the memories {memories:?}, and these are in {there:?}")
+            } else {
+                format!("the plan is for {planned} units, and there are {there}")
+            };
+            return self
+                .refuse(*line, format!("{message}: use the units it was made for, or make a new plan"));
+        }
+        let runs = match &self.record.order {
+            OrderRecord::Fixed(runs) => runs,
+            OrderRecord::Open(policy) => return Ok(Order::Open(*policy)),
+        };
+        let tasks = lowered.tasks();
+        let (mut order, mut sequence) = (vec![Vec::new(); memories.len()], Vec::new());
+        let mut place_of: Vec<Option<usize>> = vec![None; tasks.len()];
+        for (place, run) in runs.iter().enumerate() {
+            let Some(task) = tasks.get(run.task) else {
+                let n = tasks.len();
+                return self.refuse(
+                    run.line,
+                    format!("there is no task {}: the cut makes {n}, counted from 0", run.task),
+                );
+            };
+            let there = run_identity(task);
+            if run.identity != there {
+                let message = format!("task {} is {there}, not {}: write the former", run.task, run.identity);
+                return self.refuse(run.line, message);
+            }
+            if let Some(earlier) = place_of[run.task].replace(place) {
+                let message = format!(
+                    "task {} {there} is there twice, first in line {}: remove one of the lines",
+                    run.task, runs[earlier].line
+                );
+                return self.refuse(run.line, message);
+            }
+            let Some(order) = order.get_mut(run.unit) else {
+                let n = memories.len();
+                return self.refuse(
+                    run.line,
+                    format!("there is no unit {}: the machine has {n}, counted from 0", run.unit),
+                );
+            };
+            order.push(run.task as TaskId);
+            sequence.push(run.task as TaskId);
+        }
+        if let Some(missing) = place_of.iter().position(Option::is_none) {
+            let name = run_identity(&tasks[missing]);
+            let message =
+                format!("task {missing} {name} is missing: give it a line 'run {missing} {name} on UNIT'");
+            return self.refuse(self.record.line, message);
+        }
+        for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
+            let (from, to) = (edge.from as usize, edge.to as usize);
+            if let (Some(first), Some(second)) = (place_of[from], place_of[to])
+                && first >= second
+            {
+                let message = format!(
+                    "task {to} {} needs task {from} {}, which stands below in line {}: in this order the units would \
+                     wait for each other for ever; move task {to} below that line",
+                    run_identity(&tasks[to]),
+                    run_identity(&tasks[from]),
+                    runs[first].line
+                );
+                return self.refuse(runs[second].line, message);
+            }
+        }
+        let mut floating: Vec<TaskId> =
+            runs.iter().filter(|run| run.floats).map(|run| run.task as TaskId).collect();
+        floating.sort_unstable();
+        Ok(Order::Planned(Placement { order, sequence, floating }))
+    }
+
+    /// The offset of each buffer. Whether they may overlap is not looked at.
+    fn offsets(&self, lowered: &Lowered) -> Result<Vec<Option<usize>>> {
+        let mut records = self.record.buffers.iter();
+        let mut offsets = Vec::with_capacity(lowered.buffers().len());
+        for (i, buffer) in lowered.buffers().iter().enumerate() {
+            if let BufferKind::State(_) = buffer.kind {
+                offsets.push(None);
+                continue;
+            }
+            let (name, bytes) = (escaped(&buffer.name), buffer.bytes);
+            let Some(record) = records.next() else {
+                let message = format!("buffer {i} {name} is missing: give it a line with its offset");
+                return self.refuse(self.record.line, message);
+            };
+            if (record.buffer, &record.name, record.bytes) != (i, &name, bytes) {
+                let message = format!(
+                    "expected buffer {i} {name} of {bytes} bytes, found buffer {} {} of {} bytes: each has one line, \
+                     in order",
+                    record.buffer, record.name, record.bytes
+                );
+                return self.refuse(record.line, message);
+            }
+            let size = buffer.bytes.next_multiple_of(ALIGN).saturating_mul(lowered.versions(i));
+            if !record.offset.is_multiple_of(ALIGN) {
+                let offset = record.offset;
+                return self.refuse(
+                    record.line,
+                    format!("the offset {offset} is not a multiple of {ALIGN}: use one that is"),
+                );
+            }
+            let (memory, line) = self.record.memory;
+            if record.offset.checked_add(size).is_none_or(|end| end > memory) {
+                let message = format!(
+                    "buffer {i} {name} takes {size} bytes from {} on, and there are {memory} in all (line {line}): \
+                     give it another offset or the plan more memory",
+                    record.offset
+                );
+                return self.refuse(record.line, message);
+            }
+            offsets.push(Some(record.offset));
+        }
+        if let Some(record) = records.next() {
+            let message = format!("there is no buffer {} {}: remove the line", record.buffer, record.name);
+            return self.refuse(record.line, message);
+        }
+        Ok(offsets)
+    }
+}
+
+fn check_layout(layout: Layout, array: &ArrayInfo) -> std::result::Result<(), String> {
+    match layout {
+        Layout::Lanes(lanes) if lanes == 0 || lanes.saturating_mul(array.dtype.bytes()) > ALIGN => {
+            let most = ALIGN / array.dtype.bytes();
+            Err(format!("{lanes} lanes of {} do not fit a cache line: use 1 to {most}", array.dtype))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cut_task(record: &TaskRecord, task: &Recorded) -> std::result::Result<TaskCut, String> {
+    let TaskRecord { implementation, version, groups, .. } = record;
+    let (codelet, dtype) = (task.codelet.name, task.dtype);
+    let Some(found) = task
+        .codelet
+        .implementations
+        .iter()
+        .find(|found| escaped(found.name) == *implementation && found.dtype == dtype)
+    else {
+        let all = task.codelet.implementations.iter().filter(|found| found.dtype == dtype);
+        let names: Vec<&str> = all.map(|found| found.name).collect();
+        return Err(format!(
+            "{codelet} has no implementation {implementation} for {dtype}, only {}: use one of these",
+            names.join(", ")
+        ));
+    };
+    if found.version != *version {
+        return Err(format!(
+            "{codelet} was planned with version {version} of {implementation}, and this program has version {}, which \
+             may give other bits: make a new plan",
+            found.version
+        ));
+    }
+    let mut tiles = Vec::with_capacity(record.tiles.len());
+    for (name, lengths) in &record.tiles {
+        let Some(axis) = task.bound.axis(name) else {
+            let all: Vec<&str> = task.bound.axes().iter().map(|axis| axis.name.as_str()).collect();
+            return Err(format!("{codelet} has no axis {name}, only {}", all.join(", ")));
+        };
+        let bound = &task.bound.axes()[axis];
+        if bound.split == Split::Never {
+            return Err(format!("the axis {name} of {codelet} cannot be cut: remove '{name}={lengths}'"));
+        }
+        if tiles.iter().any(|(earlier, _)| *earlier == axis) {
+            return Err(format!("the axis {name} of {codelet} is cut twice: remove one of the cuts"));
+        }
+        let Some(ranges) = lengths.ranges(bound.extent) else {
+            let extent = bound.extent;
+            return Err(format!(
+                "the tiles {name}={lengths} do not cover the axis, which is {extent} long: their lengths must be at \
+                 least 1 and add up to {extent}"
+            ));
+        };
+        tiles.push((axis, ranges));
+    }
+    Ok(TaskCut { tiles, implementation: found, groups: *groups })
+}

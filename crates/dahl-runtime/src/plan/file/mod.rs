@@ -1,0 +1,174 @@
+//! Plans as files: everything that bits, placement and memory depend on, in lines that can be read and edited.
+//!
+//! ```text
+//! dahl plan 1                                  the version of the format
+//! from heuristic                               where the plan comes from
+//! hash 1b0c…                                   of the steps below, when the file was written
+//! step train.64                                one plan per recorded step
+//! graph 9f41…                                  the recorded graph it is for
+//! machine 2 units in memories 0 0              the machine it is for
+//! memory 131072 bytes                          MEM_MAX: what the buffers need
+//! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
+//! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
+//! order fixed                                  or a scheduler, eager or steal, and no run lines
+//! run 17 conv2d 2/4 on 0                       each task that lowering makes of them, and its unit
+//! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset
+//! ```
+//!
+//! Tiles are lengths in order: `n=3x16+12` cuts 60 samples into three tiles of 16 and one of 12. Of the `run` lines,
+//! each unit executes its own from top to bottom, and a line stands below all lines it depends on, so no order that
+//! can be written down waits for itself: edges to later steps always point forward in time. To swap two tasks, swap
+//! their lines; to move one, change its unit. With the word `floating` at the end of its line, a task may be taken over
+//! by a unit of the same memory that would otherwise wait (see [`Placement`](super::Placement)); without it, it is
+//! executed by its unit and nobody else. Which tasks wait for which because they share memory follows from
+//! offsets and order, so these edges are found again when the file is read. `#` begins a comment.
+//!
+//! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it is
+//! given; anything else is a sentence with file and line.
+//!
+//! The [hash](PlanFile::hash) is that of the steps in their canonical form, without comments and without where they
+//! come from: two files with the same hash do the same. The one in the file says what it was when the program wrote
+//! it. It is not needed to read the file, and tells whether it was [edited](PlanFile::was_edited).
+
+mod check;
+mod parse;
+mod record;
+
+use super::Planned;
+use super::hash::Fingerprint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::Graph;
+use crate::machine::Machine;
+use record::StepRecord;
+use std::fmt;
+use std::path::Path;
+
+/// The version of the format.
+const VERSION: u64 = 1;
+
+/// The plans of a program, one per recorded step.
+#[derive(Clone, Debug, Default)]
+pub struct PlanFile {
+    /// What the file is called in messages.
+    source: String,
+    origin: String,
+    /// The hash that the file says it has.
+    stored: Option<Fingerprint>,
+    steps: Vec<StepRecord>,
+}
+
+impl PlanFile {
+    /// A file without steps; `origin` says where its plans come from, in a few words.
+    pub fn new(origin: &str) -> Self {
+        let words = origin.split(|c: char| c.is_whitespace() || c == '#').filter(|word| !word.is_empty());
+        let origin = words.collect::<Vec<_>>().join(" ");
+        PlanFile { source: "the plan".into(), origin, ..PlanFile::default() }
+    }
+
+    /// Adds the plan of a recorded step.
+    pub fn add(&mut self, step: &str, graph: &Graph, planned: &Planned, machine: &Machine) -> Result<()> {
+        let record = StepRecord::new(step, graph, planned, machine)?;
+        if self.steps.iter().any(|step| step.name == record.name) {
+            let message = format!("{} has a step {step} already: give this one another name", self.source);
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        self.steps.push(record);
+        Ok(())
+    }
+
+    /// Reads a file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let source = path.as_ref().display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let message = format!("{source}: cannot read the plan: {error}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        PlanFile::parse(&source, &text)
+    }
+
+    /// Reads a text; `source` is what it is called in messages.
+    pub fn parse(source: &str, text: &str) -> Result<Self> {
+        parse::parse(source, text)
+    }
+
+    /// Writes the file.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        std::fs::write(&path, self.to_string()).map_err(|error| {
+            let message = format!("{}: cannot write the plan: {error}", path.as_ref().display());
+            Error::new(ErrorKind::Io, message)
+        })
+    }
+
+    /// The plan of a step, checked to be one that can be executed for this graph on this machine.
+    pub fn plan(&self, step: &str, graph: &Graph, machine: &Machine) -> Result<Planned> {
+        let name = escaped(step);
+        let Some(record) = self.steps.iter().find(|record| record.name == name) else {
+            let there: Vec<&str> = self.steps().collect();
+            let message = format!(
+                "{}: there is no plan for the step {name}, only for {}: make a new plan, or run it with the settings \
+                 it was made with",
+                self.source,
+                if there.is_empty() { "none".into() } else { there.join(", ") }
+            );
+            return Err(Error::new(ErrorKind::Plan, message));
+        };
+        check::check(&self.source, record, graph, machine)
+    }
+
+    /// The names of the steps.
+    pub fn steps(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|step| step.name.as_str())
+    }
+
+    /// Where the plans come from.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The hash of all steps in their canonical form.
+    pub fn hash(&self) -> Fingerprint {
+        Fingerprint::of(Steps(&self.steps))
+    }
+
+    /// Whether the steps of a file that was read are others than when it was written.
+    pub fn was_edited(&self) -> bool {
+        self.stored.is_some_and(|stored| stored != self.hash())
+    }
+}
+
+impl fmt::Display for PlanFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "dahl plan {VERSION}")?;
+        writeln!(f, "from {}", self.origin)?;
+        writeln!(f, "hash {}", self.hash())?;
+        write!(f, "{}", Steps(&self.steps))
+    }
+}
+
+struct Steps<'a>(&'a [StepRecord]);
+
+impl fmt::Display for Steps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| write!(f, "\n{step}"))
+    }
+}
+
+/// A name as one word: whatever is not a visible ASCII character, or has a meaning in the file, becomes `%` and two
+/// digits per byte.
+pub(super) fn escaped(name: &str) -> String {
+    let mut word = String::with_capacity(name.len().max(1));
+    for byte in name.bytes() {
+        match byte {
+            b'#' | b'%' => word.push_str(&format!("%{byte:02x}")),
+            _ if byte.is_ascii_graphic() => word.push(byte.into()),
+            _ => word.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    if word.is_empty() { "%".into() } else { word }
+}
+
+/// An error in a line of a file, or in a plan that was never a file and has no lines.
+fn refuse(source: &str, line: usize, message: impl fmt::Display) -> Error {
+    let place = if line == 0 { source.to_string() } else { format!("{source}, line {line}") };
+    Error::new(ErrorKind::Plan, format!("{place}: {message}"))
+}

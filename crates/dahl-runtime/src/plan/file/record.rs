@@ -1,0 +1,283 @@
+//! The lines of a plan file as values: made from a plan, shown as text.
+
+use super::super::hash::{Fingerprint, role};
+use super::super::{Order, Placement, Planned, TaskCut};
+use super::escaped;
+use crate::array::Layout;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{ArrayInfo, Graph, Recorded, Task};
+use crate::machine::{Machine, MemoryId};
+use crate::schedule::Policy;
+use std::fmt;
+use std::ops::Range;
+
+/// The plan of one recorded step.
+#[derive(Clone, Debug)]
+pub(super) struct StepRecord {
+    /// Its name, escaped, and the line it begins in.
+    pub name: String,
+    pub line: usize,
+    /// The recorded graph.
+    pub graph: Fingerprint,
+    /// The memory of each unit, and the line that says so.
+    pub machine: (Vec<MemoryId>, usize),
+    /// MEM_MAX, and the line that says so.
+    pub memory: (usize, usize),
+    pub arrays: Vec<ArrayRecord>,
+    pub tasks: Vec<TaskRecord>,
+    pub order: OrderRecord,
+    /// All buffers but those of state.
+    pub buffers: Vec<BufferRecord>,
+}
+
+/// `array 4 x f32[64,1,8,8] temporary lanes:16`
+#[derive(Clone, Debug)]
+pub(super) struct ArrayRecord {
+    pub line: usize,
+    /// Name, type and role: three words that must be those of the graph.
+    pub identity: String,
+    pub layout: Layout,
+}
+
+/// `task 2 conv2d f32 lanes v1 groups 4 n=4x16`
+#[derive(Clone, Debug)]
+pub(super) struct TaskRecord {
+    pub line: usize,
+    /// Codelet and element type: two words that must be those of the graph.
+    pub identity: String,
+    pub implementation: String,
+    pub version: u32,
+    pub groups: usize,
+    /// Axes and the lengths of their tiles.
+    pub tiles: Vec<(String, Lengths)>,
+}
+
+/// `order fixed`, or the name of a scheduler
+#[derive(Clone, Debug)]
+pub(super) enum OrderRecord {
+    /// The lowered tasks in sequence.
+    Fixed(Vec<RunRecord>),
+    Open(Policy),
+}
+
+/// `run 17 conv2d 2/4 on 0`, or with `floating` at its end
+#[derive(Clone, Debug)]
+pub(super) struct RunRecord {
+    pub line: usize,
+    pub task: usize,
+    /// Codelet and tile: two words that must be those of the lowered graph.
+    pub identity: String,
+    pub unit: usize,
+    /// Whether units that wait may take it over.
+    pub floats: bool,
+}
+
+/// `buffer 12 conv.0 8192 bytes at 65536`
+#[derive(Clone, Debug)]
+pub(super) struct BufferRecord {
+    pub line: usize,
+    pub buffer: usize,
+    pub name: String,
+    pub bytes: usize,
+    pub offset: usize,
+}
+
+/// How long the ranges are that an axis is cut into, one after the other: count and length of equal neighbours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lengths(pub Vec<(usize, usize)>);
+
+impl Lengths {
+    /// Adds ranges of one length.
+    pub fn push(&mut self, count: usize, length: usize) {
+        match self.0.last_mut() {
+            Some((n, len)) if *len == length => *n = n.saturating_add(count),
+            _ => self.0.push((count, length)),
+        }
+    }
+
+    /// The ranges of an axis of this extent, if the lengths cover it once without an empty range.
+    pub fn ranges(&self, extent: usize) -> Option<Vec<Range<usize>>> {
+        if extent == 0 {
+            return (self.0 == [(1, 0)]).then(|| std::iter::once(0..0).collect());
+        }
+        let total = self.0.iter().try_fold(0_usize, |total, &(count, length)| {
+            total.checked_add(count.checked_mul(length).filter(|&product| product > 0)?)
+        });
+        if total != Some(extent) {
+            return None;
+        }
+        let lengths = self.0.iter().flat_map(|&(count, length)| std::iter::repeat_n(length, count));
+        let range = |start: &mut usize, length: usize| {
+            *start += length;
+            Some(*start - length..*start)
+        };
+        Some(lengths.scan(0, range).collect())
+    }
+}
+
+impl From<&[Range<usize>]> for Lengths {
+    fn from(ranges: &[Range<usize>]) -> Self {
+        let mut lengths = Lengths::default();
+        ranges.iter().for_each(|range| lengths.push(1, range.len()));
+        lengths
+    }
+}
+
+/// Name, type and role of an array.
+pub(super) fn array_identity(array: &ArrayInfo) -> String {
+    format!("{} {}{} {}", escaped(&array.name), array.dtype, array.shape, role(array.role))
+}
+
+/// Codelet and element type of a recorded task.
+pub(super) fn task_identity(task: &Recorded) -> String {
+    format!("{} {}", escaped(task.codelet.name), task.dtype)
+}
+
+/// Codelet and tile of a lowered task.
+pub(super) fn run_identity(task: &Task) -> String {
+    format!("{} {}/{}", escaped(task.codelet), task.tile.0 + 1, task.tile.1)
+}
+
+impl StepRecord {
+    /// Writes a plan down.
+    pub fn new(name: &str, graph: &Graph, planned: &Planned, machine: &Machine) -> Result<Self> {
+        let Planned { cut, lowered, plan } = planned;
+        plan.check(lowered)?;
+        if cut.tasks.len() != graph.tasks().len() || cut.layouts.len() != graph.arrays().len() {
+            return Err(Error::new(ErrorKind::Plan, "the cut was made for another graph: make a new plan"));
+        }
+        let line = 0;
+        let arrays = graph.arrays().iter().zip(&cut.layouts);
+        let tasks = graph.tasks().iter().zip(&cut.tasks);
+        let runs = |placement: &Placement| {
+            let workers = placement.workers();
+            let run = |&id: &u32| {
+                let identity = run_identity(&lowered.tasks()[id as usize]);
+                let (unit, floats) = (workers[id as usize], placement.is_floating(id));
+                RunRecord { line, task: id as usize, identity, unit, floats }
+            };
+            placement.sequence.iter().map(run).collect()
+        };
+        let order = match plan.order() {
+            Order::Planned(placement) => OrderRecord::Fixed(runs(placement)),
+            Order::Open(policy) => OrderRecord::Open(*policy),
+        };
+        let buffers = lowered.buffers().iter().zip(&plan.memory().offsets).enumerate();
+        Ok(StepRecord {
+            name: escaped(name),
+            line,
+            graph: Fingerprint::of_graph(graph),
+            machine: (machine.units.iter().map(|unit| unit.memory).collect(), line),
+            memory: (plan.memory().bytes, line),
+            arrays: arrays
+                .map(|(array, &layout)| ArrayRecord { line, identity: array_identity(array), layout })
+                .collect(),
+            tasks: tasks.map(|(task, cut)| TaskRecord::new(task, cut)).collect::<Result<_>>()?,
+            order,
+            buffers: buffers
+                .filter_map(|(buffer, (info, offset))| {
+                    let (name, bytes, offset) = (escaped(&info.name), info.bytes, (*offset)?);
+                    Some(BufferRecord { line, buffer, name, bytes, offset })
+                })
+                .collect(),
+        })
+    }
+}
+
+impl TaskRecord {
+    fn new(task: &Recorded, cut: &TaskCut) -> Result<Self> {
+        let mut tiles = Vec::with_capacity(cut.tiles.len());
+        for (axis, ranges) in &cut.tiles {
+            let axis = &task.bound.axes()[*axis];
+            let lengths = Lengths::from(&ranges[..]);
+            if lengths.ranges(axis.extent).as_ref() != Some(ranges) {
+                let message =
+                    format!("the tiles of {} do not cover its axis {}", task.codelet.name, axis.name);
+                return Err(Error::new(ErrorKind::Plan, message));
+            }
+            tiles.push((axis.name.clone(), lengths));
+        }
+        Ok(TaskRecord {
+            line: 0,
+            identity: task_identity(task),
+            implementation: escaped(cut.implementation.name),
+            version: cut.implementation.version,
+            groups: cut.groups,
+            tiles,
+        })
+    }
+}
+
+impl fmt::Display for StepRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "step {}", self.name)?;
+        writeln!(f, "graph {}", self.graph)?;
+        write!(f, "machine {} units in memories", self.machine.0.len())?;
+        self.machine.0.iter().try_for_each(|memory| write!(f, " {memory}"))?;
+        writeln!(f, "\nmemory {} bytes", self.memory.0)?;
+        for (i, ArrayRecord { identity, layout, .. }) in self.arrays.iter().enumerate() {
+            match layout {
+                Layout::RowMajor => writeln!(f, "array {i} {identity} row-major")?,
+                Layout::Lanes(lanes) => writeln!(f, "array {i} {identity} lanes:{lanes}")?,
+            }
+        }
+        for (i, task) in self.tasks.iter().enumerate() {
+            let TaskRecord { identity, implementation, version, groups, .. } = task;
+            write!(f, "task {i} {identity} {implementation} v{version} groups {groups}")?;
+            task.tiles.iter().try_for_each(|(axis, lengths)| write!(f, " {axis}={lengths}"))?;
+            writeln!(f)?;
+        }
+        match &self.order {
+            OrderRecord::Open(policy) => writeln!(f, "order {policy}")?,
+            OrderRecord::Fixed(runs) => {
+                writeln!(f, "order fixed")?;
+                for RunRecord { task, identity, unit, floats, .. } in runs {
+                    let floats = if *floats { " floating" } else { "" };
+                    writeln!(f, "run {task} {identity} on {unit}{floats}")?;
+                }
+            }
+        }
+        for BufferRecord { buffer, name, bytes, offset, .. } in &self.buffers {
+            writeln!(f, "buffer {buffer} {name} {bytes} bytes at {offset}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Lengths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (count, length)) in self.0.iter().enumerate() {
+            let plus = if i > 0 { "+" } else { "" };
+            match count {
+                1 => write!(f, "{plus}{length}")?,
+                _ => write!(f, "{plus}{count}x{length}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codelet::relation::TileSize;
+
+    #[test]
+    fn ranges_are_written_as_lengths_and_read_back() {
+        let cases = [
+            (TileSize::Size(16).cut(64), 64, "4x16"),
+            (TileSize::Size(16).cut(60), 60, "3x16+12"),
+            (TileSize::Count(4).cut(10), 10, "2x3+2x2"),
+            (TileSize::Size(9).cut(5), 5, "5"),
+            (TileSize::Size(9).cut(0), 0, "0"),
+        ];
+        for (ranges, extent, text) in cases {
+            let lengths = Lengths::from(&ranges[..]);
+            assert_eq!(lengths.to_string(), text);
+            assert_eq!(lengths.ranges(extent), Some(ranges));
+            assert_eq!(lengths.ranges(extent + 1), None);
+        }
+        assert_eq!(Lengths(vec![(usize::MAX, 2)]).ranges(4), None);
+        assert_eq!(Lengths(vec![(2, 0), (1, 4)]).ranges(4), None);
+    }
+}

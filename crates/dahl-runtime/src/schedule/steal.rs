@@ -1,0 +1,50 @@
+//! Every worker takes its own tasks, the most urgent first, and those of others when it has none.
+//!
+//! What a worker makes ready is its own, because it has the data in its cache; the first tasks of a step are shared
+//! out by a given home. A thief takes the least urgent task of its victim: the owner would come to it last, and its
+//! data is least likely to be in the owner's cache still.
+
+use super::Scheduler;
+use super::ready::{Ranks, ReadySet};
+use crate::engine::Padded;
+use crate::graph::TaskId;
+
+/// A set of ready tasks per worker.
+pub struct Steal {
+    ranks: Ranks,
+    /// The worker that gets a task which nobody's work made ready.
+    homes: Vec<usize>,
+    workers: Vec<Padded<[ReadySet; 2]>>,
+}
+
+impl Steal {
+    /// For tasks with these priorities and homes.
+    pub fn new(priorities: &[f64], homes: Vec<usize>, n_workers: usize) -> Self {
+        let sets = || [ReadySet::new(priorities.len()), ReadySet::new(priorities.len())];
+        let workers = (0..n_workers).map(|_| Padded(sets())).collect();
+        Steal { ranks: Ranks::new(priorities), homes, workers }
+    }
+}
+
+impl Scheduler for Steal {
+    fn push(&self, task: TaskId, turn: usize, by: Option<usize>) {
+        let worker = by.unwrap_or(self.homes[task as usize]);
+        self.workers[worker].0[turn].add(self.ranks.of[task as usize]);
+    }
+
+    fn pop(&self, worker: usize, older: usize) -> Option<(TaskId, usize)> {
+        let turns = [older, 1 - older];
+        let n_workers = self.workers.len();
+        let own = turns.into_iter().find_map(|turn| Some((self.workers[worker].0[turn].take_first()?, turn)));
+        let stolen = || {
+            let victims = (1..n_workers).map(|next| &self.workers[(worker + next) % n_workers].0);
+            let mut of_turn = victims.flat_map(|sets| turns.map(|turn| (sets, turn)));
+            of_turn.find_map(|(sets, turn)| Some((sets[turn].take_last()?, turn)))
+        };
+        own.or_else(stolen).map(|(rank, turn)| (self.ranks.tasks[rank as usize], turn))
+    }
+
+    fn has_ready(&self, _worker: usize) -> bool {
+        !self.workers.iter().flat_map(|sets| &sets.0).all(ReadySet::is_empty)
+    }
+}

@@ -1,0 +1,64 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+fn schedulers(priorities: &[f64], n_workers: usize) -> Vec<Box<dyn Scheduler>> {
+    let homes = (0..priorities.len()).map(|task| task % n_workers).collect();
+    vec![Box::new(Eager::new(priorities)), Box::new(Steal::new(priorities, homes, n_workers))]
+}
+
+#[test]
+fn the_most_urgent_task_of_the_older_step_comes_first() {
+    for scheduler in schedulers(&[1.0, 3.0, 2.0, 3.0], 1) {
+        for turn in [0, 1] {
+            (0..4).for_each(|task| scheduler.push(task, turn, Some(0)));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| scheduler.pop(0, 1)).collect();
+        assert_eq!(order, [(1, 1), (3, 1), (2, 1), (0, 1), (1, 0), (3, 0), (2, 0), (0, 0)]);
+        assert!(!scheduler.has_ready(0));
+    }
+}
+
+#[test]
+fn a_worker_keeps_what_it_made_ready_and_thieves_take_the_least_urgent() {
+    let scheduler = Steal::new(&[3.0, 2.0, 1.0, 0.0], vec![0, 0, 1, 1], 2);
+    scheduler.push(0, 0, Some(0));
+    scheduler.push(1, 0, Some(0));
+    scheduler.push(2, 0, Some(0));
+    scheduler.push(3, 0, None);
+    assert_eq!(scheduler.pop(0, 0), Some((0, 0)));
+    assert_eq!(scheduler.pop(1, 0), Some((3, 0)));
+    assert_eq!(scheduler.pop(1, 0), Some((2, 0)));
+    assert_eq!(scheduler.pop(0, 0), Some((1, 0)));
+    assert_eq!(scheduler.pop(0, 0), None);
+}
+
+proptest! {
+    #[test]
+    fn every_task_is_taken_once(n_tasks in 1..300_usize, n_workers in 1..4_usize, seed: u64) {
+        let priorities: Vec<f64> = (0..n_tasks).map(|i| (i * 7919 % 101) as f64).collect();
+        for scheduler in schedulers(&priorities, n_workers) {
+            let taken = std::thread::scope(|scope| {
+                let scheduler = &*scheduler;
+                let workers: Vec<_> = (0..n_workers)
+                    .map(|worker| {
+                        scope.spawn(move || {
+                            let mut taken = Vec::new();
+                            for task in (worker..n_tasks).step_by(n_workers) {
+                                let by = (!(seed >> (task % 64)).is_multiple_of(2)).then_some(worker);
+                                scheduler.push(task as TaskId, task % 2, by);
+                                taken.extend(scheduler.pop(worker, 0));
+                            }
+                            taken
+                        })
+                    })
+                    .collect();
+                workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+            });
+            let rest: Vec<_> = std::iter::from_fn(|| scheduler.pop(0, 1)).collect();
+            let all: HashSet<_> = taken.iter().chain(&rest).copied().collect();
+            prop_assert_eq!(taken.len() + rest.len(), n_tasks);
+            prop_assert!((0..n_tasks).all(|task| all.contains(&(task as TaskId, task % 2))));
+        }
+    }
+}
