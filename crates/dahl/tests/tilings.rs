@@ -3,15 +3,18 @@
 //! The step has every mechanism of lowering: halos (convolution and pooling), reshaped views (flatten), arrays that
 //! are updated in place (ReLU, weights), several arrays in one (the flat gradients), and reductions over cut axes.
 
+mod sharing;
+
 use dahl::op;
 use dahl::train::Schedule;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::{BufferKind, Graph, Lowered, Role, Var, lower};
+use dahl_runtime::graph::{Graph, Role, Var, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::{Cut, CutOptions};
 use proptest::prelude::*;
+use sharing::check_memory;
 use std::sync::Arc;
 
 /// The extents of the step.
@@ -119,48 +122,6 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, 
     });
     result.unwrap();
     values
-}
-
-/// No two buffers share memory unless every task of the one comes before every task of the other.
-fn check_memory(lowered: &Lowered, plan: &Plan) {
-    let memory = plan.memory();
-    let n = lowered.tasks().len();
-    let mut before = vec![vec![false; n]; n];
-    for edge in lowered.edges().iter().filter(|edge| edge.distance == 0) {
-        before[edge.from as usize][edge.to as usize] = true;
-    }
-    if let Some(placement) = plan.placement() {
-        for order in &placement.order {
-            let fixed: Vec<u32> =
-                order.iter().copied().filter(|&task| !placement.is_floating(task)).collect();
-            fixed.windows(2).for_each(|pair| before[pair[0] as usize][pair[1] as usize] = true);
-        }
-    }
-    for k in 0..n {
-        let after_k = before[k].clone();
-        for row in before.iter_mut().filter(|row| row[k]) {
-            row.iter_mut().zip(&after_k).for_each(|(reaches, &through_k)| *reaches |= through_k);
-        }
-    }
-    let users = |buffer: usize| -> Vec<usize> {
-        (0..n).filter(|&t| lowered.tasks()[t].places.iter().any(|place| place.buffer == buffer)).collect()
-    };
-    let temporaries: Vec<(usize, usize, usize, Vec<usize>)> = (0..lowered.buffers().len())
-        .filter(|&b| lowered.buffers()[b].kind == BufferKind::Temporary)
-        .map(|b| (b, memory.offsets[b].unwrap(), lowered.buffers()[b].bytes, users(b)))
-        .collect();
-    for (i, (a, a_start, a_len, a_users)) in temporaries.iter().enumerate() {
-        for (b, b_start, b_len, b_users) in &temporaries[i + 1..] {
-            if a_start + a_len <= *b_start || b_start + b_len <= *a_start {
-                continue;
-            }
-            let all = |first: &[usize], second: &[usize]| {
-                first.iter().all(|&x| second.iter().all(|&y| before[x][y]))
-            };
-            assert!(all(a_users, b_users) || all(b_users, a_users), "buffers {a} and {b} share memory");
-        }
-        assert!(a_start + a_len <= memory.bytes);
-    }
 }
 
 fn close(a: &[f64], b: &[f64]) -> bool {

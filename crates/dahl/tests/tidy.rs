@@ -1,0 +1,77 @@
+//! Rules for the source itself, beside those that the compiler and its lints keep.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The workspace's Rust sources, with their text.
+fn sources() -> Vec<(PathBuf, String)> {
+    fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("a text file");
+                found.push((path, text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut found);
+    assert!(found.len() > 100, "only {} sources", found.len());
+    found
+}
+
+/// Fails with every place that breaks a rule: file, line, and what is there.
+fn refuse(rule: &str, offences: Vec<String>) {
+    assert!(offences.is_empty(), "{rule}:\n{}", offences.join("\n"));
+}
+
+#[test]
+fn no_file_is_longer_than_800_lines() {
+    let sources = sources();
+    let long = sources.iter().filter(|(_, text)| text.lines().count() > 800);
+    refuse("past 800 lines a file is two ideas", long.map(|(path, _)| path.display().to_string()).collect());
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_sound() {
+    let mut offences = Vec::new();
+    for (path, text) in sources() {
+        let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+        for (i, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let is_block = code.contains("unsafe {") || code.contains("unsafe impl");
+            // The reason stands above, at most as far away as the statement is long.
+            let has_reason = || lines[i.saturating_sub(8)..i].iter().any(|above| above.contains("SAFETY:"));
+            if is_block && !has_reason() && !path.ends_with("tests/tidy.rs") {
+                offences.push(format!("{}:{}: {line}", path.display(), i + 1));
+            }
+        }
+    }
+    refuse("an unsafe block needs a comment that begins with SAFETY", offences);
+}
+
+#[test]
+fn environment_variables_are_read_in_no_source() {
+    // The one file that may read them is still to be written, when the first is needed.
+    let sources = sources();
+    let reads = sources.iter().filter(|(path, text)| {
+        !path.ends_with("tests/tidy.rs") && (text.contains("env::var") || text.contains("option_env!"))
+    });
+    refuse("settings are arguments", reads.map(|(path, _)| path.display().to_string()).collect());
+}
+
+#[test]
+fn nothing_is_left_to_do_and_no_machine_is_named() {
+    let words = ["TODO", "FIXME", "XXX", "/home/", "/root/", "/tmp/"];
+    let mut offences = Vec::new();
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs")) {
+        for (i, line) in text.lines().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                offences.push(format!("{}:{}: {line}", path.display(), i + 1));
+            }
+        }
+    }
+    refuse("what is left to do belongs elsewhere, and paths belong to users", offences);
+}
