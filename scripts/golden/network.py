@@ -126,3 +126,223 @@ def load(draw):
 def load_labels(draw):
     labels, index = draw.below(10, 5), draw.below(5, 7, dtype=torch.uint32)
     yield call([labels, index], [labels[index.long()]])
+
+
+@operation
+def conv2d_dx(draw):
+    for stride, pad, size in WINDOWS:
+        x, w = draw(2, 3, 7, 6).requires_grad_(), draw(4, 3, size, size)
+        y = functional.conv2d(x, w, None, stride, pad)
+        dy = draw(*y.shape)
+        yield call([dy, w], gradients(y, [x], dy), ints=[stride, pad])
+
+
+@operation
+def avg_pool(draw):
+    for stride, pad, size in WINDOWS:
+        x = draw(2, 3, 7, 6)
+        yield call([x], [functional.avg_pool2d(x, size, stride, pad)], ints=[stride, pad, size])
+
+
+@operation
+def avg_pool_backward(draw):
+    for stride, pad, size in WINDOWS:
+        x = draw(2, 3, 7, 6).requires_grad_()
+        y = functional.avg_pool2d(x, size, stride, pad)
+        dy = draw(*y.shape)
+        yield call([dy], gradients(y, [x], dy), ints=[stride, pad, size])
+
+
+@operation
+def relu_mask(draw):
+    x = draw(4, 5)
+    x[0, 0], x[1, 1] = 0.0, float("nan")
+    yield call([x], [functional.relu(x), (x > 0).to(torch.uint8)])
+
+
+@operation
+def relu_mask_backward(draw):
+    x, dy = draw(4, 5).requires_grad_(), draw(4, 5)
+    yield call([(x > 0).to(torch.uint8), dy], gradients(functional.relu(x), [x], dy))
+
+
+@operation
+def softmax(draw):
+    x = draw(6, 5, low=-20, high=20)
+    yield call([x], [functional.softmax(x, 1)])
+
+
+@operation
+def softmax_backward(draw):
+    x, dy = draw(6, 5, low=-3, high=3).requires_grad_(), draw(6, 5)
+    y = functional.softmax(x, 1)
+    yield call([y, dy], gradients(y, [x], dy))
+
+
+def mean_cross_entropy(p, labels):
+    """From probabilities rather than from logits, of which PyTorch has the cross-entropy."""
+    return functional.nll_loss(p.log(), labels.long())
+
+
+@operation
+def cross_entropy(draw):
+    p, labels = functional.softmax(draw(6, 4), 1), draw.below(4, 6)
+    yield call([p, labels], [mean_cross_entropy(p, labels)])
+
+
+@operation
+def cross_entropy_backward(draw):
+    p, labels = functional.softmax(draw(6, 4), 1).requires_grad_(), draw.below(4, 6)
+    one = torch.tensor(1.0, dtype=torch.float64)
+    yield call([p, labels], gradients(mean_cross_entropy(p, labels), [p], one))
+
+
+@operation
+def argmax(draw):
+    # Few values, so that there are ties.
+    x = draw.below(4, 9, 5).double()
+    x[2, 3] = float("nan")
+    yield call([x], [x.argmax(1).to(torch.uint32)])
+
+
+@operation
+def accuracy(draw):
+    x, labels = draw.below(4, 9, 5).double(), draw.below(5, 9)
+    yield call([x, labels], [(x.argmax(1) == labels.long()).sum()])
+
+
+CHANNELS = (0, 2, 3)
+EPS = 1e-5
+
+
+def statistics(x):
+    """Mean and biased variance per channel."""
+    return x.mean(CHANNELS), x.var(CHANNELS, unbiased=False)
+
+
+@operation
+def batch_norm_mean(draw):
+    x = draw(4, 3, 2, 5)
+    yield call([x], [statistics(x)[0]])
+
+
+@operation
+def batch_norm_square_sum(draw):
+    x = draw(4, 3, 2, 5)
+    mean, var = statistics(x)
+    yield call([x, mean], [var])
+
+
+@operation
+def batch_norm_normalise(draw):
+    x, gamma, beta = draw(4, 3, 2, 5), draw(3), draw(3)
+    out = functional.batch_norm(x, None, None, gamma, beta, training=True, eps=EPS)
+    yield call([x, *statistics(x), gamma, beta], [out], scalars=[EPS])
+
+
+@operation
+def batch_norm_running(draw):
+    x, momentum = draw(4, 3, 2, 5), 0.1
+    before = [draw(3), draw(3, low=0.5, high=2)]
+    after = [statistic.clone() for statistic in before]
+    functional.batch_norm(x, *after, training=True, momentum=momentum, eps=EPS)
+    yield call([*statistics(x)], after, before=before, scalars=[momentum, x.numel() / 3])
+
+
+@operation
+def batch_norm_inference(draw):
+    x, mean, var, gamma, beta = draw(4, 3, 2, 5), draw(3), draw(3, low=0.5, high=2), draw(3), draw(3)
+    out = functional.batch_norm(x, mean, var, gamma, beta, training=False, eps=EPS)
+    yield call([x, mean, var, gamma, beta], [out], scalars=[EPS])
+
+
+def batch_norm_gradients(draw):
+    """An input, a gradient of the output, gamma, and the gradients of input, gamma and beta."""
+    x, dy, gamma, beta = draw(4, 3, 2, 5).requires_grad_(), draw(4, 3, 2, 5), draw(3).requires_grad_(), draw(3).requires_grad_()
+    out = functional.batch_norm(x, None, None, gamma, beta, training=True, eps=EPS)
+    return x, dy, gamma, gradients(out, [x, gamma, beta], dy)
+
+
+@operation
+def batch_norm_backward_sums(draw):
+    x, dy, _, (_, dgamma, dbeta) = batch_norm_gradients(draw)
+    yield call([x, dy, *statistics(x)], [dgamma, dbeta], scalars=[EPS])
+
+
+@operation
+def batch_norm_dx(draw):
+    x, dy, gamma, (dx, dgamma, dbeta) = batch_norm_gradients(draw)
+    yield call([x, dy, *statistics(x), gamma, dgamma, dbeta], [dx], scalars=[EPS])
+
+
+def mix(value):
+    """The finaliser of SplitMix64."""
+    value = (value + 0x9E3779B97F4A7C15) % 2**64
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
+def coins(shape, counter, p, seed):
+    """1 / (1 - p) where elements stay, else 0: PyTorch's mask, from our random numbers."""
+    key = mix((mix(seed) + counter) % 2**64)
+    numbers = [(mix(key ^ mix(i)) >> 40) / 2**24 for i in range(shape.numel())]
+    factors = [0.0 if number < p else 1 / (1 - p) for number in numbers]
+    return torch.tensor(factors, dtype=torch.float64).reshape(shape)
+
+
+@operation
+def dropout(draw):
+    for counter, p, seed in [(0, 0.5, 1), (41, 0.3, 2**53 - 1)]:
+        x = draw(5, 3, 7)
+        y = x * coins(x.shape, counter, p, seed)
+        yield call([x, torch.tensor(counter, dtype=torch.uint32)], [y], scalars=[p, seed])
+
+
+@operation
+def dropout_backward(draw):
+    counter, p, seed = 7, 0.4, 12345
+    x, dy = draw(5, 3, 7).requires_grad_(), draw(5, 3, 7)
+    y = x * coins(x.shape, counter, p, seed)
+    counter = torch.tensor(counter, dtype=torch.uint32)
+    yield call([dy, counter], gradients(y, [x], dy), scalars=[p, seed])
+
+
+def steps(draw, optimiser, state):
+    """Three steps of an optimiser: for each, the gradient, and parameters and state before and after."""
+    p = draw(21).requires_grad_()
+    optimiser = optimiser([p])
+    values = lambda: [p.detach().clone()] + [optimiser.state[p].get(name, torch.zeros(21)).clone() for name in state]  # noqa: E731
+    for _ in range(3):
+        before, p.grad = values(), draw(21)
+        optimiser.step()
+        yield p.grad.clone(), before, values()
+
+
+@operation
+def sgd_momentum(draw):
+    lr, momentum, decay = 0.1, 0.9, 0.05
+    for nesterov in [False, True]:
+        sgd = lambda p: torch.optim.SGD(p, lr, momentum, weight_decay=decay, nesterov=nesterov)  # noqa: B023, E731
+        for g, before, after in steps(draw, sgd, ["momentum_buffer"]):
+            lr_ = torch.tensor(lr, dtype=torch.float64)
+            yield call([g, lr_], after, before=before, scalars=[momentum, decay, float(nesterov)])
+
+
+def adam_steps(draw, optimiser):
+    """Three steps of Adam or AdamW."""
+    lr, betas, eps, decay = 0.02, (0.9, 0.99), 1e-7, 0.1
+    adam = lambda p: optimiser(p, lr, betas, eps, decay)  # noqa: E731
+    for number, (g, before, after) in enumerate(steps(draw, adam, ["exp_avg", "exp_avg_sq"])):
+        inputs = [g, torch.tensor(lr, dtype=torch.float64), torch.tensor(number, dtype=torch.uint32)]
+        yield call(inputs, after, before=before, scalars=[*betas, eps, decay])
+
+
+@operation
+def adam(draw):
+    yield from adam_steps(draw, torch.optim.Adam)
+
+
+@operation
+def adamw(draw):
+    yield from adam_steps(draw, torch.optim.AdamW)

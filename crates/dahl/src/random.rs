@@ -14,6 +14,7 @@ impl Stream {
     }
 
     /// The `i`-th value: 64 uniform bits.
+    #[inline(always)]
     pub fn bits(&self, i: u64) -> u64 {
         mix(self.key ^ mix(i))
     }
@@ -37,6 +38,7 @@ impl Stream {
 
 /// A bijection of 64-bit words in which every input bit affects every output bit (multiplications by odd constants
 /// and xor-shifts, the finaliser of SplitMix64).
+#[inline(always)]
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

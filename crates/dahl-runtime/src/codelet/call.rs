@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "turns the engine's raw pointers into views for kernels")]
 
+use super::pieces::{Pieces, PiecesMut};
 use crate::array::{Dtype, Element, Layout, Region, Shape};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -55,8 +56,7 @@ impl<'a> Call<'a> {
     /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the elements
     /// of its region, at their offsets), aligned to 64 bytes or at least to its element type, initialised, readable
     /// for inputs and exclusively writable for outputs for as long as the call lives. An input may point to the
-    /// same memory as an output only if the codelet reads it through [`Call::map`] or one of its siblings. Engines
-    /// keep this by executing a graph whose edges order every conflicting pair.
+    /// same memory as an output only if the codelet [works in place](crate::codelet::Codelet::in_place). Engines keep this by executing a graph whose edges order every conflicting pair.
     pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
         Call { spec, pointers, taken: Cell::new(0) }
@@ -319,6 +319,15 @@ impl<'a, T: Element> View<'a, T> {
         unsafe { slice::from_raw_parts(self.pointer.add(start), columns.len()) }
     }
 
+    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need layouts and
+    /// may work in place.
+    pub fn pieces<const N: usize>(&self) -> Pieces<'a, [T; N]> {
+        let range = contiguous_range(self.spec, self.len);
+        assert!(range.len().is_multiple_of(N), "{} elements are no pieces of {N}", range.len());
+        // SAFETY: the range is the region, which `Call::new`'s caller vouches for; arrays are aligned as their elements.
+        unsafe { Pieces::new(self.pointer.add(range.start).cast(), range.len() / N) }
+    }
+
     /// The memory of the region, which must be contiguous: for implementations that need layouts.
     pub fn contiguous(&self) -> &'a [T] {
         let range = contiguous_range(self.spec, self.len);
@@ -341,6 +350,16 @@ impl<'a, T: Element> ViewMut<'a, T> {
     pub fn put(&mut self, index: &[usize], value: T) {
         // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
         unsafe { self.pointer.add(self.offset(index)).write(value) }
+    }
+
+    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need layouts and
+    /// may work in place.
+    pub fn pieces<const N: usize>(&mut self) -> PiecesMut<'_, [T; N]> {
+        let range = contiguous_range(self.spec, self.len);
+        assert!(range.len().is_multiple_of(N), "{} elements are no pieces of {N}", range.len());
+        // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access; arrays are aligned as
+        // their elements.
+        unsafe { PiecesMut::new(self.pointer.add(range.start).cast(), range.len() / N) }
     }
 
     /// The memory of the region, which must be contiguous: for implementations that need layouts.

@@ -6,10 +6,12 @@
 
 pub mod builtin;
 mod call;
+mod pieces;
 pub mod relation;
 mod sample;
 
 pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
+pub use pieces::{Pieces, PiecesMut};
 pub use sample::{Draw, Sample, SampleArg, Tolerance, Values};
 
 use crate::array::{Dtype, Layout};
@@ -28,7 +30,8 @@ pub struct Codelet {
     pub flops_per_point: f64,
     /// The implementations, the scalar reference first.
     pub implementations: &'static [Implementation],
-    /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling.
+    /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling, by
+    /// element or by [`Pieces`], and read nothing that they have overwritten.
     pub in_place: bool,
     /// Draws calls that the codelet can be tried on: what conformance tests go by.
     pub sample: Option<fn(&mut Draw) -> Sample>,

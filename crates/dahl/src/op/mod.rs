@@ -15,19 +15,53 @@
 pub mod planned;
 mod elementwise;
 pub mod forms;
+mod channels;
 mod math;
 mod real;
 mod reduce;
 pub mod simd;
 mod sums;
+mod update;
 mod window;
 
+pub mod accuracy;
+pub use accuracy::forms::*;
+pub mod adam;
+pub use adam::forms::*;
+pub mod adamw;
+pub use adamw::forms::*;
+pub mod argmax;
+pub use argmax::forms::*;
+pub mod avg_pool;
+pub use avg_pool::forms::*;
+pub mod avg_pool_backward;
+pub use avg_pool_backward::forms::*;
+pub mod batch_norm_backward_sums;
+pub use batch_norm_backward_sums::forms::*;
+pub mod batch_norm_dx;
+pub use batch_norm_dx::forms::*;
+pub mod batch_norm_inference;
+pub use batch_norm_inference::forms::*;
+pub mod batch_norm_mean;
+pub use batch_norm_mean::forms::*;
+pub mod batch_norm_normalise;
+pub use batch_norm_normalise::forms::*;
+pub mod batch_norm_running;
+pub use batch_norm_running::forms::*;
+pub mod batch_norm_square_sum;
+pub use batch_norm_square_sum::forms::*;
 pub mod channel_sum;
 pub use channel_sum::forms::*;
 pub mod conv2d;
 pub use conv2d::forms::*;
 pub mod conv2d_dw;
 pub use conv2d_dw::forms::*;
+pub mod conv2d_dx;
+pub use conv2d_dx::forms::*;
+pub mod cross_entropy;
+pub use cross_entropy::forms::*;
+pub mod cross_entropy_backward;
+pub use cross_entropy_backward::forms::*;
 pub mod dense;
 pub use dense::forms::*;
 pub mod dense_db;
@@ -36,6 +70,10 @@ pub mod dense_dw;
 pub use dense_dw::forms::*;
 pub mod dense_dx;
 pub use dense_dx::forms::*;
+pub mod dropout;
+pub use dropout::forms::*;
+pub mod dropout_backward;
+pub use dropout_backward::forms::*;
 pub mod load;
 pub use load::forms::*;
 pub mod load_labels;
@@ -48,8 +86,18 @@ pub mod relu;
 pub use relu::forms::*;
 pub mod relu_backward;
 pub use relu_backward::forms::*;
+pub mod relu_mask;
+pub use relu_mask::forms::*;
+pub mod relu_mask_backward;
+pub use relu_mask_backward::forms::*;
 pub mod sgd;
 pub use sgd::forms::*;
+pub mod sgd_momentum;
+pub use sgd_momentum::forms::*;
+pub mod softmax;
+pub use softmax::forms::*;
+pub mod softmax_backward;
+pub use softmax_backward::forms::*;
 pub mod softmax_ce;
 pub use softmax_ce::forms::*;
 
@@ -106,18 +154,41 @@ pub static CODELETS: &[&Codelet] = &[
     &load::CODELET,
     &load_labels::CODELET,
     &conv2d::CODELET,
+    &conv2d_dx::CODELET,
     &conv2d_dw::CODELET,
     &channel_sum::CODELET,
+    &batch_norm_mean::CODELET,
+    &batch_norm_square_sum::CODELET,
+    &batch_norm_normalise::CODELET,
+    &batch_norm_running::CODELET,
+    &batch_norm_inference::CODELET,
+    &batch_norm_backward_sums::CODELET,
+    &batch_norm_dx::CODELET,
     &relu::CODELET,
     &relu_backward::CODELET,
+    &relu_mask::CODELET,
+    &relu_mask_backward::CODELET,
     &max_pool::CODELET,
     &max_pool_backward::CODELET,
+    &avg_pool::CODELET,
+    &avg_pool_backward::CODELET,
+    &dropout::CODELET,
+    &dropout_backward::CODELET,
     &dense::CODELET,
     &dense_dx::CODELET,
     &dense_dw::CODELET,
     &dense_db::CODELET,
+    &softmax::CODELET,
+    &softmax_backward::CODELET,
+    &cross_entropy::CODELET,
+    &cross_entropy_backward::CODELET,
     &softmax_ce::CODELET,
+    &argmax::CODELET,
+    &accuracy::CODELET,
     &sgd::CODELET,
+    &sgd_momentum::CODELET,
+    &adam::CODELET,
+    &adamw::CODELET,
     // General operations.
     &add::CODELET,
     &sub::CODELET,

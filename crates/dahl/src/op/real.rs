@@ -3,7 +3,7 @@
 use super::math;
 use super::simd::{Kernel, dispatch};
 use dahl_runtime::array::Element;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, Pieces, PiecesMut, View, ViewMut};
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 /// `f32` or `f64`, with the shape of its sample lanes: one cache line of samples side by side.
@@ -34,12 +34,16 @@ pub(crate) trait Real:
 
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
+    /// The whole number that this is, or the nearest `u32` towards zero.
+    fn truncate(self) -> u32;
     /// `self * factor + term`, rounded once.
     fn fused(self, factor: Self, term: Self) -> Self;
     /// The exponential function, the same on every machine.
     fn exponential(self) -> Self;
     /// The natural logarithm, the same on every machine.
     fn logarithm(self) -> Self;
+    /// The square root, rounded as IEEE demands.
+    fn square_root(self) -> Self;
     /// Whether this is not a number.
     fn is_nan(self) -> bool;
     /// This value as an `f64`.
@@ -55,6 +59,11 @@ pub(crate) trait Real:
     fn bytes(data: &[u8]) -> &[Self::Bytes];
     /// Bytes in lanes, cut into groups' elements.
     fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes];
+
+    /// Memory in lanes for a kernel that may work in place.
+    fn pieces<'a>(view: &View<'a, Self>) -> Pieces<'a, Self::Lanes>;
+    /// Memory in lanes for a kernel that may work in place.
+    fn pieces_mut<'a>(view: &'a mut ViewMut<'_, Self>) -> PiecesMut<'a, Self::Lanes>;
 
     /// The first `LANES` of these as a square.
     fn block(rows: &[Self::Lanes]) -> &Self::Block;
@@ -87,6 +96,11 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn truncate(self) -> u32 {
+                self as u32
+            }
+
+            #[inline(always)]
             fn fused(self, factor: Self, term: Self) -> Self {
                 self.mul_add(factor, term)
             }
@@ -99,6 +113,11 @@ macro_rules! real {
             #[inline(always)]
             fn logarithm(self) -> Self {
                 math::$ln(self)
+            }
+
+            #[inline(always)]
+            fn square_root(self) -> Self {
+                self.sqrt()
             }
 
             #[inline(always)]
@@ -134,6 +153,16 @@ macro_rules! real {
             #[inline(always)]
             fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes] {
                 data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn pieces<'a>(view: &View<'a, Self>) -> Pieces<'a, Self::Lanes> {
+                view.pieces()
+            }
+
+            #[inline(always)]
+            fn pieces_mut<'a>(view: &'a mut ViewMut<'_, Self>) -> PiecesMut<'a, Self::Lanes> {
+                view.pieces()
             }
 
             #[inline(always)]

@@ -19,6 +19,14 @@ impl Window {
         (output * self.stride + tap).checked_sub(self.pad).filter(|input| inputs.contains(input))
     }
 
+    /// The output whose window has this tap on this input, if it lies in `outputs`.
+    #[inline(always)]
+    pub(crate) fn output(self, input: usize, tap: usize, outputs: &Range<usize>) -> Option<usize> {
+        let from_first = (input + self.pad).checked_sub(tap)?;
+        let output = from_first / self.stride;
+        (output * self.stride == from_first && outputs.contains(&output)).then_some(output)
+    }
+
     /// Which of `taps` read inside `inputs`, for one output.
     #[inline(always)]
     pub(crate) fn taps(self, output: usize, taps: &Range<usize>, inputs: &Range<usize>) -> Range<usize> {
@@ -54,6 +62,59 @@ impl Window {
         let from_first = input + self.pad;
         let lo = (from_first + 1).saturating_sub(taps).div_ceil(self.stride).max(outputs.start);
         let hi = (from_first / self.stride + 1).min(outputs.end);
+        lo..hi.max(lo)
+    }
+
+    /// How the pixels `first`, `first + stride`, … are covered: by every `stride`-th of `taps`, of the windows in
+    /// `outputs`.
+    #[inline(always)]
+    pub(crate) fn cover(self, first: usize, taps: &Range<usize>, outputs: &Range<usize>) -> Cover {
+        let from_first = first + self.pad;
+        // The first tap that lies a whole number of strides away.
+        let skipped = (from_first % self.stride + self.stride - taps.start % self.stride) % self.stride;
+        let tap = taps.start + skipped;
+        // Both leave the same remainder, so this division is exact.
+        let output = (from_first as isize - tap as isize) / self.stride as isize;
+        Cover {
+            tap,
+            n_taps: taps.end.saturating_sub(tap).div_ceil(self.stride),
+            output: output - outputs.start as isize,
+            n_outputs: outputs.len(),
+        }
+    }
+}
+
+/// Which windows cover a row of pixels that are a stride apart: tap `tap + m * stride` of output `output + j - m` lies
+/// on pixel `j`, where that output exists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cover {
+    /// The first tap.
+    pub(crate) tap: usize,
+    /// How many taps there are, a stride apart.
+    pub(crate) n_taps: usize,
+    /// The output whose first tap lies on pixel 0, counted from the first output; it need not exist.
+    pub(crate) output: isize,
+    n_outputs: usize,
+}
+
+impl Cover {
+    /// Which taps (as `m`) of existing outputs lie on pixel `j`.
+    #[inline(always)]
+    pub(crate) fn taps(self, j: usize) -> Range<usize> {
+        let output = self.output + j as isize;
+        let lo = (output + 1 - self.n_outputs as isize).max(0) as usize;
+        let hi = (output + 1).clamp(0, self.n_taps as isize) as usize;
+        lo.min(hi)..hi
+    }
+
+    /// Which of `n` pixels lie under all of the taps.
+    #[inline(always)]
+    pub(crate) fn interior(self, n: usize) -> Range<usize> {
+        if self.n_taps == 0 {
+            return 0..n;
+        }
+        let lo = (self.n_taps as isize - 1 - self.output).clamp(0, n as isize) as usize;
+        let hi = (self.n_outputs as isize - self.output).clamp(0, n as isize) as usize;
         lo..hi.max(lo)
     }
 }
@@ -108,6 +169,48 @@ mod tests {
         }
     }
 
+    #[test]
+    fn covers_agree_with_the_definition() {
+        for stride in 1..4 {
+            for pad in 0..4 {
+                for taps in [0..1, 0..3, 1..3, 2..5, 3..3] {
+                    for outputs in [0..4, 1..3, 2..2] {
+                        for first in 0..6 {
+                            check_cover(Window { stride, pad }, first, &taps, &outputs);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn check_cover(window: Window, first: usize, taps: &Range<usize>, outputs: &Range<usize>) {
+        let cover = window.cover(first, taps, outputs);
+        for j in 0..6 {
+            let pixel = first + j * window.stride;
+            let pixels = pixel..pixel + 1;
+            let mut expected = Vec::new();
+            for tap in taps.clone() {
+                let covering = outputs.clone().filter(|&o| window.input(o, tap, &pixels).is_some());
+                expected.extend(covering.map(|output| (tap, output)));
+            }
+            let found: Vec<(usize, usize)> = cover
+                .taps(j)
+                .map(|m| {
+                    let output = outputs.start as isize + cover.output + j as isize - m as isize;
+                    (cover.tap + m * window.stride, output as usize)
+                })
+                .collect();
+            assert_eq!(found, expected, "{window:?} {first} {taps:?} {outputs:?} {j}");
+            let is_whole = cover.taps(j) == (0..cover.n_taps) || cover.n_taps == 0;
+            assert_eq!(
+                cover.interior(6).contains(&j),
+                is_whole,
+                "{window:?} {first} {taps:?} {outputs:?} {j}"
+            );
+        }
+    }
+
     fn check(window: Window, n_taps: usize, inputs: Range<usize>) {
         let (taps, outputs) = (0..n_taps, 1..6);
         let reads = |output, tap| window.input(output, tap, &inputs);
@@ -121,6 +224,10 @@ mod tests {
         }
         for input in inputs.clone() {
             let range = window.outputs(input, n_taps, &outputs);
+            for tap in taps.clone() {
+                let expected = outputs.clone().find(|&output| reads(output, tap) == Some(input));
+                assert_eq!(window.output(input, tap, &outputs), expected, "{window:?} {input} {tap}");
+            }
             for output in outputs.clone() {
                 let covers = taps.clone().any(|tap| reads(output, tap) == Some(input));
                 assert_eq!(range.contains(&output), covers, "{window:?} {input} {output}");

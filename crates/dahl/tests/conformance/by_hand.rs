@@ -167,3 +167,63 @@ fn a_label_without_output_and_an_index_beyond_the_data_are_errors() {
         assert!(Prepared::new(&op::load_labels::CODELET, name, T, args, &settings).run().is_err());
     }
 }
+
+/// What dropout makes of ones, with these scalars and this counter.
+fn dropped(p: f64, seed: f64, counter: f64, n: usize) -> Vec<f64> {
+    let ones = vec![1.0; n];
+    let args: [(Dtype, &[usize], &[f64]); 3] =
+        [(T, &[n / 100, 100], &ones), (Dtype::U32, &[], &[counter]), (T, &[n / 100, 100], &ones)];
+    let settings = Settings { n_inputs: 2, scalars: &[p, seed], ..Settings::default() };
+    reference(&op::dropout::CODELET, &args, &settings).unwrap().remove(0)
+}
+
+#[test]
+fn dropout_drops_its_share_and_keeps_the_mean() {
+    let n = 100_000;
+    for p in [0.1, 0.5, 0.9] {
+        let values = dropped(p, 3.0, 7.0, n);
+        assert!(values.iter().all(|&value| value == 0.0 || value == 1.0 / (1.0 - p)));
+        let n_dropped = values.iter().filter(|&&value| value == 0.0).count() as f64;
+        // Five standard deviations.
+        let deviation = (n as f64 * p * (1.0 - p)).sqrt();
+        assert!((n_dropped - n as f64 * p).abs() < 5.0 * deviation, "{n_dropped} of {n} dropped at {p}");
+        // Rows, which other samples' coins would repeat in, and other runs and layers agree by chance alone.
+        let agreeing = |other: &[f64]| values.iter().zip(other).filter(|(a, b)| a == b).count() as f64;
+        let by_chance = n as f64 * (p * p + (1.0 - p) * (1.0 - p));
+        for other in
+            [dropped(p, 3.0, 8.0, n), dropped(p, 4.0, 7.0, n), [&values[100..], &values[..100]].concat()]
+        {
+            assert!((agreeing(&other) - by_chance).abs() < 0.02 * n as f64, "{} agree", agreeing(&other));
+        }
+    }
+    assert_eq!(dropped(0.0, 3.0, 7.0, 1000), [1.0; 1000]);
+    assert_eq!(dropped(1.0, 3.0, 7.0, 1000), [0.0; 1000]);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_errors() {
+    let error = |codelet, args: &[(Dtype, &[usize], &[f64])], n_inputs, scalars| {
+        let settings = Settings { n_inputs, scalars, ..Settings::default() };
+        reference(codelet, args, &settings).unwrap_err().message().to_string()
+    };
+    let args: [(Dtype, &[usize], &[f64]); 3] =
+        [(T, &[1], &[1.0]), (Dtype::U32, &[], &[0.0]), (T, &[1], &[1.0])];
+    let message = error(&op::dropout::CODELET, &args, 2, &[1.5, 0.0]);
+    assert!(message.contains("a probability from 0 to 1, not 1.5"), "{message}");
+    let args: [(Dtype, &[usize], &[f64]); 4] =
+        [(T, &[1], &[1.0]), (T, &[1], &[1.0]), (T, &[1], &[1.0]), (T, &[1], &[1.0])];
+    let message = error(&op::batch_norm_running::CODELET, &args, 2, &[0.1, 1.0]);
+    assert!(message.contains("1 values per channel") && message.contains("at least 2"), "{message}");
+    let args: [(Dtype, &[usize], &[f64]); 2] = [(T, &[2, 0], &[]), (Dtype::U32, &[2], &[0.0, 0.0])];
+    let message = error(&op::argmax::CODELET, &args, 1, &[]);
+    assert!(message.contains("rows of no classes"), "{message}");
+    let p: (Dtype, &[usize], &[f64]) = (T, &[1, 2], &[0.5, 0.5]);
+    let label: (Dtype, &[usize], &[f64]) = (Dtype::U8, &[1], &[2.0]);
+    for (codelet, out) in [
+        (&op::cross_entropy::CODELET, (T, &[][..], &[0.0][..])),
+        (&op::cross_entropy_backward::CODELET, (T, &[1, 2][..], &[0.0, 0.0][..])),
+    ] {
+        let message = error(codelet, &[p, label, out], 2, &[]);
+        assert!(message.contains("sample 0 has label 2"), "{message}");
+    }
+}

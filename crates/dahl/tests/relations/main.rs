@@ -60,6 +60,8 @@ lines!(
     avg_pool_backward,
     relu,
     relu_backward,
+    relu_mask,
+    relu_mask_backward,
     dense,
     dense_dx,
     dense_dw,

@@ -36,7 +36,7 @@ impl Avx2 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $set1:ident, $load:ident, $store:ident, $add:ident, $sub:ident,
-     $div:ident, $fma:ident, $max:ident, $compare:ident, $or:ident, $blend:ident) => {
+     $mul:ident, $sqrt:ident, $div:ident, $fma:ident, $max:ident, $compare:ident, $or:ident, $blend:ident) => {
         type V = [$v; 2];
         type M = [$v; 2];
         // Bytes as numbers: masks are as wide as numbers here, so that selecting needs no conversion.
@@ -74,6 +74,18 @@ macro_rules! common {
         fn sub(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { [$sub(a[0], b[0]), $sub(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        fn mul(self, a: [$v; 2], b: [$v; 2]) -> [$v; 2] {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { [$mul(a[0], b[0]), $mul(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        fn sqrt(self, a: [$v; 2]) -> [$v; 2] {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { [$sqrt(a[0]), $sqrt(a[1])] }
         }
 
         #[inline(always)]
@@ -154,6 +166,8 @@ impl Simd<f32> for Avx2 {
         _mm256_storeu_ps,
         _mm256_add_ps,
         _mm256_sub_ps,
+        _mm256_mul_ps,
+        _mm256_sqrt_ps,
         _mm256_div_ps,
         _mm256_fmadd_ps,
         _mm256_max_ps,
@@ -226,6 +240,8 @@ impl Simd<f64> for Avx2 {
         _mm256_storeu_pd,
         _mm256_add_pd,
         _mm256_sub_pd,
+        _mm256_mul_pd,
+        _mm256_sqrt_pd,
         _mm256_div_pd,
         _mm256_fmadd_pd,
         _mm256_max_pd,

@@ -42,7 +42,7 @@ impl Avx512 {
 /// The methods that differ between `f32` and `f64` in nothing but the names of the instructions.
 macro_rules! common {
     ($real:ident, $lanes:literal, $v:ident, $m:ident, $set1:ident, $load:ident, $store:ident, $add:ident,
-     $sub:ident, $div:ident, $fma:ident, $max:ident, $compare:ident, $blend:ident) => {
+     $sub:ident, $mul:ident, $sqrt:ident, $div:ident, $fma:ident, $max:ident, $compare:ident, $blend:ident) => {
         type V = $v;
         type M = $m;
         type B = __m128i;
@@ -76,6 +76,18 @@ macro_rules! common {
         fn sub(self, a: $v, b: $v) -> $v {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { $sub(a, b) }
+        }
+
+        #[inline(always)]
+        fn mul(self, a: $v, b: $v) -> $v {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { $mul(a, b) }
+        }
+
+        #[inline(always)]
+        fn sqrt(self, a: $v) -> $v {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { $sqrt(a) }
         }
 
         #[inline(always)]
@@ -151,6 +163,8 @@ impl Simd<f32> for Avx512 {
         _mm512_storeu_ps,
         _mm512_add_ps,
         _mm512_sub_ps,
+        _mm512_mul_ps,
+        _mm512_sqrt_ps,
         _mm512_div_ps,
         _mm512_fmadd_ps,
         _mm512_max_ps,
@@ -224,6 +238,8 @@ impl Simd<f64> for Avx512 {
         _mm512_storeu_pd,
         _mm512_add_pd,
         _mm512_sub_pd,
+        _mm512_mul_pd,
+        _mm512_sqrt_pd,
         _mm512_div_pd,
         _mm512_fmadd_pd,
         _mm512_max_pd,

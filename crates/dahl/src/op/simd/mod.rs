@@ -131,6 +131,10 @@ pub(crate) trait Simd<T: Real>: Copy {
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The square root, rounded as IEEE demands.
+    fn sqrt(self, a: Self::V) -> Self::V;
     /// `a / b`.
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once.

@@ -42,6 +42,16 @@ macro_rules! plain {
             }
 
             #[inline(always)]
+            fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+                from_fn(|i| a[i] * b[i])
+            }
+
+            #[inline(always)]
+            fn sqrt(self, a: Self::V) -> Self::V {
+                a.map($real::sqrt)
+            }
+
+            #[inline(always)]
             fn div(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] / b[i])
             }

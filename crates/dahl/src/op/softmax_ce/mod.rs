@@ -69,7 +69,7 @@ fn reference<T: Real>(call: &Call<'_>) -> Result<()> {
 }
 
 /// The label of sample `n`, or the error that there is no logit for it.
-fn checked(label: u8, n: usize, n_classes: usize) -> Result<usize> {
+pub(super) fn checked(label: u8, n: usize, n_classes: usize) -> Result<usize> {
     if usize::from(label) < n_classes {
         return Ok(label.into());
     }

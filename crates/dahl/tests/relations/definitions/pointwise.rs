@@ -10,7 +10,7 @@ fn elementwise(
     draw: &mut Draw,
     inputs: &[&'static str],
     scalars: &[&'static str],
-    output: &'static str,
+    outputs: &[&'static str],
 ) -> Case {
     let mut extents = Vec::new();
     for _ in 0..draw.number(0, 4) {
@@ -18,15 +18,15 @@ fn elementwise(
     }
     let mut args: Vec<(&'static str, &[usize])> = inputs.iter().map(|&name| (name, &extents[..])).collect();
     args.extend(scalars.iter().map(|&name| (name, &[][..])));
-    args.push((output, &extents));
-    let mut case = Case::new(&[], 1, &args);
+    args.extend(outputs.iter().map(|&name| (name, &extents[..])));
+    let mut case = Case::new(&[], outputs.len(), &args);
     match extents[..] {
-        [] => element(&mut case, inputs, scalars, output, []),
-        [a] => grid([a]).for_each(|index| element(&mut case, inputs, scalars, output, index)),
-        [a, b] => grid([a, b]).for_each(|index| element(&mut case, inputs, scalars, output, index)),
-        [a, b, c] => grid([a, b, c]).for_each(|index| element(&mut case, inputs, scalars, output, index)),
+        [] => element(&mut case, inputs, scalars, outputs, []),
+        [a] => grid([a]).for_each(|index| element(&mut case, inputs, scalars, outputs, index)),
+        [a, b] => grid([a, b]).for_each(|index| element(&mut case, inputs, scalars, outputs, index)),
+        [a, b, c] => grid([a, b, c]).for_each(|index| element(&mut case, inputs, scalars, outputs, index)),
         [a, b, c, d] => {
-            grid([a, b, c, d]).for_each(|index| element(&mut case, inputs, scalars, output, index))
+            grid([a, b, c, d]).for_each(|index| element(&mut case, inputs, scalars, outputs, index))
         }
         _ => unreachable!("ranks go up to 4"),
     }
@@ -37,33 +37,41 @@ fn element<const R: usize>(
     case: &mut Case,
     inputs: &[&'static str],
     scalars: &[&'static str],
-    output: &'static str,
+    outputs: &[&'static str],
     index: [usize; R],
 ) {
     let at: Vec<(&'static str, usize)> = REST.into_iter().zip(index).collect();
-    let point = case.point(&at).writes(output, index);
+    let point = outputs.iter().fold(case.point(&at), |point, name| point.writes(name, index));
     let point = inputs.iter().fold(point, |point, name| point.reads(name, index));
     scalars.iter().fold(point, |point, name| point.reads(name, []));
 }
 
 pub fn relu(draw: &mut Draw) -> Case {
-    elementwise(draw, &["x"], &[], "y")
+    elementwise(draw, &["x"], &[], &["y"])
 }
 
 pub fn relu_backward(draw: &mut Draw) -> Case {
-    elementwise(draw, &["y", "dy"], &[], "dx")
+    elementwise(draw, &["y", "dy"], &[], &["dx"])
+}
+
+pub fn relu_mask(draw: &mut Draw) -> Case {
+    elementwise(draw, &["x"], &[], &["y", "mask"])
+}
+
+pub fn relu_mask_backward(draw: &mut Draw) -> Case {
+    elementwise(draw, &["mask", "dy"], &[], &["dx"])
 }
 
 pub fn dropout(draw: &mut Draw) -> Case {
-    elementwise(draw, &["x"], &["counter"], "y")
+    elementwise(draw, &["x"], &["counter"], &["y"])
 }
 
 pub fn dropout_backward(draw: &mut Draw) -> Case {
-    elementwise(draw, &["dy"], &["counter"], "dx")
+    elementwise(draw, &["dy"], &["counter"], &["dx"])
 }
 
 pub fn add(draw: &mut Draw) -> Case {
-    elementwise(draw, &["a", "b"], &[], "y")
+    elementwise(draw, &["a", "b"], &[], &["y"])
 }
 
 /// An update in place: every element of the state from its own old value, inputs beside it, and scalars.
