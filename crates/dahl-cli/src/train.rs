@@ -68,7 +68,7 @@ pub struct Args {
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
     #[arg(long)]
     test_unit: bool,
-    /// Save who did what when in the last epoch; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
+    /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
     /// (Paje), .dot (the task graph), .json (dahl's own, for `dahl trace`)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -100,15 +100,21 @@ enum ScheduleArg {
     Steal,
 }
 
+/// More threads than any machine has cores for.
+const MAX_WORKERS: usize = 4096;
+
 /// Trains as the arguments say, and reports.
 pub fn run(args: &Args) -> Result<()> {
     let (data, epochs, lr) = load(args)?;
     let workers = args.workers.unwrap_or_else(n_cores);
     ensure!(workers > 0, "--workers 0: at least one worker is needed");
+    ensure!(workers <= MAX_WORKERS, "--workers {workers}: at most {MAX_WORKERS} workers are possible");
     ensure!(epochs > 0, "--epochs 0: at least one epoch is needed");
     if let Some(path) = &args.trace {
         // Better now than after the training.
         Format::of_path(path)?;
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.with_context(|| format!("{} cannot be written", path.display()))?;
     }
     let watchdog = args.watchdog.map(seconds).transpose()?;
     let mut model = match args.model.as_str() {
@@ -170,13 +176,14 @@ pub fn run(args: &Args) -> Result<()> {
     });
     bar.finish_and_clear();
     let report = report.context("training failed")?;
-    told?;
-    print_summary(args, &report)?;
+    // Before anything is said: nobody may be listening any more.
     if let Some(path) = &args.trace {
         report.trace.save(path)?;
-        if !args.json {
-            say(format!("trace of the last epoch: {}", path.display()))?;
-        }
+    }
+    told?;
+    print_summary(args, &report)?;
+    if let Some(path) = args.trace.as_ref().filter(|_| !args.json) {
+        say(format!("trace of the newest full steps: {}", path.display()))?;
     }
     Ok(())
 }

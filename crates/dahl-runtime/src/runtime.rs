@@ -98,8 +98,8 @@ impl Runtime {
     }
 
     /// Cancels every task that has been submitted and has not started. Reading what they would have written is an
-    /// error of kind [`Cancelled`](ErrorKind::Cancelled), until something else is written there; tasks submitted from
-    /// now on run.
+    /// error of kind [`Cancelled`](ErrorKind::Cancelled), until a task writes something else there; tasks submitted
+    /// from now on run.
     pub fn cancel(&self) {
         self.inner.tasks.cancel();
     }

@@ -54,7 +54,7 @@ fn every_unsafe_block_says_why_it_is_sound() {
 
 #[test]
 fn environment_variables_are_read_in_no_source() {
-    // The one file that may read them is still to be written, when the first is needed.
+    // There is none that needs one. The first will have a file of its own, the only one that may read them.
     let sources = sources();
     let reads = sources.iter().filter(|(path, text)| {
         !path.ends_with("tests/tidy.rs") && (text.contains("env::var") || text.contains("option_env!"))

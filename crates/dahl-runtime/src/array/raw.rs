@@ -32,7 +32,8 @@ impl<T: Element, const R: usize> Raw<T, R> {
     pub fn row_major(pointer: *mut T, shape: [usize; R]) -> Self {
         let mut strides = [1; R];
         for dim in (0..R.saturating_sub(1)).rev() {
-            strides[dim] = strides[dim + 1] * shape[dim + 1];
+            // An empty array may have any other extents; its strides are never used.
+            strides[dim] = usize::saturating_mul(strides[dim + 1], shape[dim + 1]);
         }
         Raw { pointer, shape, strides }
     }

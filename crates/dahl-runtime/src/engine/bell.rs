@@ -20,33 +20,25 @@ pub struct Bell {
 impl Bell {
     /// Sleeps until `ready` holds. Whoever makes it hold must call [`Bell::ring`] afterwards.
     pub fn sleep_until(&self, ready: impl Fn() -> bool) {
-        let mut guard = lock(&self.mutex);
-        self.n_sleepers.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        while !ready() {
-            guard = self.condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-        self.n_sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.sleep_until_or(None, ready);
     }
 
     /// The same for at most `limit`, if there is one. Returns whether `ready` holds.
     pub fn sleep_until_or(&self, limit: Option<Duration>, ready: impl Fn() -> bool) -> bool {
-        let Some(limit) = limit else {
-            self.sleep_until(ready);
-            return true;
-        };
-        let end = Instant::now() + limit;
+        let end = limit.map(|limit| Instant::now() + limit);
         let mut guard = lock(&self.mutex);
         self.n_sleepers.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let mut is_ready = ready();
         while !is_ready {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let woken = self.condvar.wait_timeout(guard, left);
-            guard = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            guard = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => self.condvar.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    let woken = self.condvar.wait_timeout(guard, left);
+                    woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+                }
+            };
             is_ready = ready();
         }
         self.n_sleepers.fetch_sub(1, Ordering::SeqCst);

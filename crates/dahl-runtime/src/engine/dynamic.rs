@@ -14,6 +14,7 @@
 
 use super::bell::Bell;
 use super::executor::Executor;
+use super::host::Host;
 use super::pool::Source;
 use super::program::Program;
 use super::watchdog::Blocked;
@@ -49,8 +50,7 @@ pub(super) struct Dynamic {
     gate: Mutex<Gate>,
     scheduler: Box<dyn Scheduler>,
     workers_bell: Arc<Bell>,
-    host_bell: Bell,
-    wanted: AtomicU64,
+    host: Host,
 }
 
 impl Dynamic {
@@ -92,8 +92,7 @@ impl Dynamic {
             gate: Mutex::default(),
             scheduler,
             workers_bell,
-            host_bell: Bell::default(),
-            wanted: AtomicU64::new(u64::MAX),
+            host: Host::new(),
         };
         for step in 0..GENERATIONS {
             dynamic.set_up(step);
@@ -168,9 +167,7 @@ impl Dynamic {
             self.set_up(step + GENERATIONS);
             self.complete.store(step + 1, Ordering::SeqCst);
             self.admit();
-            if step + 1 >= self.wanted.load(Ordering::SeqCst) {
-                self.host_bell.ring();
-            }
+            self.host.tell(step + 1);
             step += 1;
         }
     }
@@ -218,13 +215,7 @@ impl Executor for Dynamic {
     }
 
     fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
-        if self.finished() >= steps {
-            return true;
-        }
-        self.wanted.store(steps, Ordering::SeqCst);
-        let done = self.host_bell.sleep_until_or(limit, || self.finished() >= steps);
-        self.wanted.store(u64::MAX, Ordering::SeqCst);
-        done
+        self.host.wait(steps, limit, || self.finished())
     }
 
     fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {

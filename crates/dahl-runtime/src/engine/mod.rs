@@ -15,6 +15,7 @@ mod coherence;
 mod runner;
 pub(crate) mod watchdog;
 mod program;
+mod host;
 mod executor;
 mod replay;
 mod dynamic;

@@ -1,6 +1,6 @@
 //! A lowered graph made ready to run: its memory, and the addresses of what a task touches.
 //!
-//! Both ways of running a graph, replay and eager, end in [`Program::execute`].
+//! Both ways of running a graph, replay and dynamic, end in [`Program::execute`].
 
 #![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
 

@@ -19,6 +19,7 @@
 
 use super::bell::Bell;
 use super::executor::Executor;
+use super::host::Host;
 use super::local::{Padded, PerWorker};
 use super::pool::Source;
 use super::program::Program;
@@ -26,7 +27,7 @@ use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::plan::Placement;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::trace::recorder::Look;
 use std::time::Duration;
 
@@ -85,10 +86,8 @@ pub(super) struct Replay {
     clocks: Vec<Padded<AtomicU64>>,
     /// Steps that may be executed.
     released: AtomicU64,
-    /// The number of finished steps that the program waits for.
-    wanted: AtomicU64,
     workers_bell: Arc<Bell>,
-    host_bell: Bell,
+    host: Host,
 }
 
 impl Replay {
@@ -108,9 +107,8 @@ impl Replay {
             tracks: PerWorker::new(n_workers, |_| Track::default()),
             clocks: (0..n_workers).map(|_| Padded::default()).collect(),
             released: AtomicU64::new(0),
-            wanted: AtomicU64::new(u64::MAX),
             workers_bell,
-            host_bell: Bell::default(),
+            host: Host::new(),
         }
     }
 
@@ -154,7 +152,7 @@ impl Replay {
         unsafe { self.program.execute(worker, float.task as usize, step) };
         float.done.store(step + 1, Ordering::Release);
         self.workers_bell.ring();
-        self.tell_host(step + 1);
+        self.host.tell(step + 1);
         Take::Executed
     }
 
@@ -172,15 +170,6 @@ impl Replay {
     fn floats_for(&self, worker: usize) -> impl Iterator<Item = &Float> {
         let memory = self.program.memory_of(worker);
         self.floats.iter().filter(move |float| self.program.memory_of(float.home) == memory)
-    }
-
-    /// Wakes the program's thread if this many finished steps may be what it waits for.
-    fn tell_host(&self, steps: u64) {
-        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`).
-        fence(Ordering::SeqCst);
-        if steps >= self.wanted.load(Ordering::Relaxed) {
-            self.host_bell.ring();
-        }
     }
 
     fn advance(&self, worker: usize, track: &mut Track) -> bool {
@@ -215,7 +204,7 @@ impl Replay {
             track.position = 0;
             track.step += 1;
             self.clocks[worker].0.store(track.step * list.len() as u64, Ordering::Release);
-            self.tell_host(track.step);
+            self.host.tell(track.step);
         }
     }
 }
@@ -280,13 +269,7 @@ impl Executor for Replay {
     }
 
     fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
-        if self.finished() >= steps {
-            return true;
-        }
-        self.wanted.store(steps, Ordering::SeqCst);
-        let done = self.host_bell.sleep_until_or(limit, || self.finished() >= steps);
-        self.wanted.store(u64::MAX, Ordering::SeqCst);
-        done
+        self.host.wait(steps, limit, || self.finished())
     }
 
     fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {

@@ -73,9 +73,7 @@ impl Runner {
 
     /// Ends the run: tasks that have not started are passed over.
     pub fn cancel(&self) {
-        let error = Error::new(ErrorKind::Cancelled, "the run was cancelled, so its state is not consistent");
-        lock(&self.failure).get_or_insert(error);
-        self.failed.store(true, Ordering::Release);
+        self.fail(Error::new(ErrorKind::Cancelled, "the run was cancelled, so its state is not consistent"));
     }
 
     /// Calls the kernel of a task.

@@ -14,8 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role, Var};
 use crate::plan::{Order, Plan};
 use crate::schedule::{self, Policy, Scheduler};
-use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Weak};
 use crate::trace::{Clock, Release, Scene, Trace, ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -138,21 +138,24 @@ impl Session {
                 running.give_up();
                 return Err(error);
             }
+            // In this order: what is passed over after a failure counts as finished, but nobody may collect it.
+            let finished = session.executor.finished().min(fed);
             if let Some(error) = session.program.runner.failure() {
                 return Err(error);
             }
-            let finished = session.executor.finished().min(fed);
             for step in collected..finished {
                 collect(step - first, &Outputs { session, step });
             }
             collected = finished;
         }
+        // Whoever asked to stop after the last step was fed meant this run.
+        running.session.stop.store(false, Ordering::Relaxed);
         Ok(collected - first)
     }
 
     /// Something to end a run by, from another thread.
     pub fn handle(&self) -> Handle {
-        Handle { program: Arc::clone(&self.program), stop: Arc::clone(&self.stop) }
+        Handle { program: Arc::downgrade(&self.program), stop: Arc::clone(&self.stop) }
     }
 
     /// The events since the last call.
@@ -213,7 +216,7 @@ impl Drop for Session {
 /// Ends the run of a [`Session`] from another thread.
 #[derive(Clone)]
 pub struct Handle {
-    program: Arc<Program>,
+    program: Weak<Program>,
     stop: Arc<AtomicBool>,
 }
 
@@ -227,7 +230,9 @@ impl Handle {
     /// Passes over every task that has not started. [`Session::run`] returns an error of kind
     /// [`Cancelled`](ErrorKind::Cancelled), and the session cannot be used any more.
     pub fn cancel(&self) {
-        self.program.runner.cancel();
+        if let Some(program) = self.program.upgrade() {
+            program.runner.cancel();
+        }
     }
 }
 

@@ -23,14 +23,16 @@ const MAX_NAMED: usize = 6;
 /// Looks whether anything happens.
 pub(crate) struct Watch {
     limit: Duration,
-    since: Instant,
+    /// The time without progress, as far as somebody was there to look: not while the whole process was suspended.
+    idle: Duration,
+    looked: Instant,
     progress: u64,
 }
 
 impl Watch {
     /// Begins to watch something that has come this far.
     pub fn new(limit: Duration, progress: u64) -> Self {
-        Watch { limit, since: Instant::now(), progress }
+        Watch { limit, idle: Duration::ZERO, looked: Instant::now(), progress }
     }
 
     /// How long to wait until the next look.
@@ -40,11 +42,11 @@ impl Watch {
 
     /// Whether nothing has happened for too long.
     pub fn is_over(&mut self, progress: u64) -> bool {
-        if progress != self.progress {
-            (self.progress, self.since) = (progress, Instant::now());
-            return false;
-        }
-        self.since.elapsed() >= self.limit
+        let passed = self.looked.elapsed().min(2 * self.pause());
+        self.looked = Instant::now();
+        self.idle = if progress == self.progress { self.idle + passed } else { Duration::ZERO };
+        self.progress = progress;
+        self.idle >= self.limit
     }
 }
 

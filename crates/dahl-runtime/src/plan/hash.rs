@@ -3,7 +3,7 @@
 //! It tells plans and graphs apart; it does not protect against anybody who wants two of them to look alike.
 
 use super::file::escaped;
-use crate::graph::{Graph, Role};
+use crate::graph::{Graph, Lowered, Role};
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
@@ -26,6 +26,25 @@ impl Fingerprint {
     /// The hash of a recorded graph: everything about it that a plan depends on.
     pub fn of_graph(graph: &Graph) -> Self {
         Fingerprint::of(Recorded(graph))
+    }
+}
+
+impl Fingerprint {
+    /// The hash of a lowered graph: its tasks and what they touch, from which everything else follows.
+    pub fn of_lowered(lowered: &Lowered) -> Self {
+        let mut hash = Fingerprint(BASIS);
+        let mut add = |number: usize| hash.0 = (hash.0 ^ number as u128).wrapping_mul(PRIME);
+        add(lowered.depth());
+        lowered.buffers().iter().for_each(|buffer| add(buffer.bytes));
+        for task in lowered.tasks() {
+            add(task.accesses.len());
+            for access in &task.accesses {
+                let mode = usize::from(access.reads) + 2 * usize::from(access.writes);
+                [access.buffer, access.range.start, access.range.end, mode].into_iter().for_each(&mut add);
+            }
+            task.places.iter().for_each(|place| add(place.buffer.wrapping_shl(32) ^ place.offset));
+        }
+        hash
     }
 }
 

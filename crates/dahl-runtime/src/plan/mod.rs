@@ -46,9 +46,8 @@ impl Order {
 pub struct Plan {
     order: Order,
     memory: MemoryPlan,
-    /// What the graph looks like that this plan is for: its tasks, and the bytes of its buffers.
-    n_tasks: usize,
-    buffer_bytes: Vec<usize>,
+    /// The graph that this plan is for.
+    lowered: Fingerprint,
 }
 
 impl Plan {
@@ -75,14 +74,12 @@ impl Plan {
 
     /// A plan whose memory was planned for this order.
     fn of_parts(lowered: &Lowered, order: Order, memory: MemoryPlan) -> Self {
-        let buffer_bytes = lowered.buffers().iter().map(|buffer| buffer.bytes).collect();
-        Plan { order, memory, n_tasks: lowered.tasks().len(), buffer_bytes }
+        Plan { order, memory, lowered: Fingerprint::of_lowered(lowered) }
     }
 
     /// Refuses a graph that this plan was not made for.
     pub(crate) fn check(&self, lowered: &Lowered) -> Result<()> {
-        let bytes = lowered.buffers().iter().map(|buffer| buffer.bytes);
-        if self.n_tasks != lowered.tasks().len() || !bytes.eq(self.buffer_bytes.iter().copied()) {
+        if self.lowered != Fingerprint::of_lowered(lowered) {
             return Err(Error::new(ErrorKind::Plan, "the plan was made for another graph: make a new one"));
         }
         Ok(())

@@ -10,7 +10,7 @@ mod visible;
 #[cfg(not(feature = "shuttle"))]
 pub use std::{
     hint::spin_loop,
-    sync::{Arc, atomic},
+    sync::{Arc, Weak, atomic},
     thread, thread_local,
 };
 
@@ -23,7 +23,7 @@ pub use visible::{Condvar, Mutex, MutexGuard, OnceLock};
 #[cfg(feature = "shuttle")]
 pub use shuttle::{
     hint::spin_loop,
-    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, Weak, atomic},
     thread, thread_local,
 };
 

@@ -146,9 +146,9 @@ impl Known<'_> {
         };
         let (task, step) = gap.before;
         let releases = &self.trace.releases;
-        if let Some(release) =
-            releases.get(releases.partition_point(|release| release.steps <= u64::from(step)))
-        {
+        let release = releases.get(releases.partition_point(|release| release.steps <= u64::from(step)));
+        // A release after the task began is another one: the one that let it begin is no longer remembered.
+        if let Some(release) = release.filter(|release| release.ticks <= gap.end) {
             push(release.ticks, Reason::NotReleased, None);
         }
         if let Some((edge, end)) = self.last_predecessor(task, step) {

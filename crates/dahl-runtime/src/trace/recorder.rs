@@ -122,24 +122,28 @@ impl Recorder {
         Look { count, running, last }
     }
 
-    /// The events since the last call, oldest first. `to` is the memory that transfers went to. While a worker is
-    /// still writing, the newest events may be missing or wrong.
+    /// The events since the last call, oldest first. `to` is the memory that transfers went to. What a
+    /// worker overwrites meanwhile counts as dropped.
     pub fn take(&self, to: MemoryId) -> Taken {
         let (count, seen) = (self.count.load(Ordering::Acquire), self.taken.load(Ordering::Relaxed));
         self.taken.store(count, Ordering::Relaxed);
         let capacity = if self.is_on() { self.slots.get().map_or(0, |slots| slots.len() as u64) } else { 0 };
         let first = seen.max(count.saturating_sub(capacity));
-        let n_dropped = if self.is_on() { first - seen } else { 0 };
-        let mut taken = Taken { n_dropped, ..Taken::default() };
-        taken.events.reserve_exact((count - first) as usize);
+        let mut copied = Vec::with_capacity((count - first) as usize);
         for slot in (first..count).filter_map(|number| self.slot(number)) {
-            let (what, start, end) = (
-                slot.what.load(Ordering::Relaxed),
-                slot.start.load(Ordering::Relaxed),
-                slot.end.load(Ordering::Relaxed),
-            );
+            let (what, start, end) = (&slot.what, &slot.start, &slot.end);
+            copied.push([what, start, end].map(|word| word.load(Ordering::Relaxed)));
+        }
+        // What was overwritten meanwhile, or is just being overwritten, is no event.
+        let now = self.count.load(Ordering::Acquire);
+        let intact = if now == count { first } else { first.max((now + 1).saturating_sub(capacity)) };
+        let mut taken = Taken::default();
+        taken.events.reserve_exact(copied.len());
+        for [what, start, end] in copied.into_iter().skip((intact - first) as usize) {
             let (task, step) = (what as u32, (what >> 32) as u32);
-            if task & TRANSFER == 0 {
+            if end < start {
+                continue;
+            } else if task & TRANSFER == 0 {
                 taken.events.push(Event { task, step, start, end });
             } else {
                 let block = task & ((1 << BLOCK_BITS) - 1);
@@ -147,6 +151,8 @@ impl Recorder {
                 taken.transfers.push(Transfer { block, from, to, step, start, end });
             }
         }
+        let kept = (taken.events.len() + taken.transfers.len()) as u64;
+        taken.n_dropped = if self.is_on() { count - seen - kept } else { 0 };
         taken
     }
 }

@@ -1,8 +1,7 @@
 //! Tasks that a program submits one by one.
 //!
 //! [`Tasks::submit`] finds the predecessors of a task from the regions it touches, links the task to those that
-//! have not finished, and returns; it never waits for a task. Workers take ready tasks from one queue in order
-//! (the eager scheduler); of the successors that a worker makes ready, it runs the first itself.
+//! have not finished, and returns; it never waits for a task. Workers take ready tasks in order, urgent ones first; of the successors that a worker makes ready, it runs the first itself.
 //!
 //! One mutex guards the dependency analysis and the list of free slots; a slot's own mutex guards the list of its
 //! successors. Locks are taken in this order: submission, then one slot, then nothing. Workers never take the
@@ -484,6 +483,7 @@ impl Source for Tasks {
         }
         if let Some(index) = next {
             self.push_ready(index);
+            self.bell.ring();
         }
         let n = scratch.freed.len();
         if n > 0 {

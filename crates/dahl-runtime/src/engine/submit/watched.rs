@@ -12,6 +12,8 @@ use std::time::Duration;
 impl Tasks {
     /// The events since the last call. Tasks are told apart by codelet, implementation and shapes.
     pub fn take_trace(&self) -> Trace {
+        // Events first: the templates that they name are there afterwards.
+        let taken: Vec<_> = self.workers.iter().map(|worker| worker.recorder.take(HOST)).collect();
         let mut scene = Scene { schedule: Schedule::Submitted, ..Scene::of_units(&self.units) };
         scene.tasks = self.templates.iter().map(super::Template::info).collect();
         // Where there were too many combinations to keep, tasks are only counted.
@@ -19,8 +21,7 @@ impl Tasks {
         let other = TaskInfo { codelet: "other".to_string(), tile: (0, 1), ..TaskInfo::default() };
         scene.tasks.push(other);
         let mut trace = Trace { ticks_per_second: self.clock.ticks_per_second(), ..Trace::default() };
-        for worker in &self.workers {
-            let mut taken = worker.recorder.take(HOST);
+        for mut taken in taken {
             for event in taken.events.iter_mut().filter(|event| event.task == N_TEMPLATES as TaskId) {
                 event.task = others;
             }

@@ -63,8 +63,8 @@ fn whole_power<T: Real>(mut x: T, mut exponent: u32) -> T {
 
 fn real_power(x: f64, exponent: f64) -> f64 {
     if exponent == 0.5 {
-        // The square root is exact, unlike the general formula. C gives +0 for -0.
-        return (x + 0.0).sqrt();
+        // The square root is exact, unlike the general formula. C gives +0 for -0, and infinity for either infinity.
+        return if x.is_infinite() { f64::INFINITY } else { (x + 0.0).sqrt() };
     }
     // Beyond 2^53 every number is even, and infinity counts as such.
     let is_whole = exponent == exponent.trunc();
@@ -75,7 +75,7 @@ fn real_power(x: f64, exponent: f64) -> f64 {
     };
     match x.is_sign_negative() {
         true if is_odd => -magnitude,
-        true if !is_whole && x != 0.0 => f64::NAN,
+        true if !is_whole && x != 0.0 && x.is_finite() => f64::NAN,
         _ => magnitude,
     }
 }
@@ -101,6 +101,9 @@ mod tests {
             (infinity, 1.5, infinity),
             (infinity, -1.5, 0.0),
             (-infinity, 65.0, -infinity),
+            (-infinity, 1.5, infinity),
+            (-infinity, -1.5, 0.0),
+            (-infinity, 0.5, infinity),
             (1.0, infinity, 1.0),
             (0.5, infinity, 0.0),
             (2.0, -infinity, 0.0),
