@@ -141,7 +141,11 @@ fn a_stop_that_comes_too_late_does_not_stop_the_next_run() {
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
     let mut session = turn.session(&pool, &Plan::heuristic(&turn.lowered, 2));
     let handle = session.handle();
-    let stop_at_the_end = |step| if step == 9 { handle.stop() };
+    let stop_at_the_end = |step| {
+        if step == 9 {
+            handle.stop()
+        }
+    };
     assert_eq!(turn.run_until(&mut session, 10, stop_at_the_end).unwrap(), 10);
     assert_eq!(turn.run(&mut session, 10, 0.0).unwrap(), 10);
     // A handle does not keep the session's memory.

@@ -190,9 +190,14 @@ mod tests {
     #[test]
     fn a_watch_is_over_when_nothing_has_happened_for_the_limit() {
         let mut watch = Watch::new(Duration::from_millis(20), 5);
-        std::thread::sleep(Duration::from_millis(25));
-        assert!(!watch.is_over(6), "something happened");
-        std::thread::sleep(Duration::from_millis(25));
-        assert!(watch.is_over(6));
+        let mut look_after = |pause: u64, progress: u64| {
+            std::thread::sleep(Duration::from_millis(pause));
+            watch.is_over(progress)
+        };
+        assert!(!look_after(25, 6), "something happened");
+        assert!(!look_after(25, 6), "nobody looked all the time: the process may have been suspended");
+        let n_looks = (0..20).take_while(|_| !look_after(5, 6)).count();
+        assert!((1..20).contains(&n_looks), "{n_looks} looks");
+        assert!(!look_after(1, 7) && !look_after(5, 7), "something happened again");
     }
 }
