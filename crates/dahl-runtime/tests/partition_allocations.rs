@@ -49,9 +49,8 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
         runtime.wait()?;
     }
     assert!(counts[0] > 0, "the allocator counts");
-    // The second round is the first one that begins with arrays that were last used in columns; in the third, a list
-    // of readers that comes from another cell may still be too short.
-    assert!(counts[1] < 10 && counts[2] < 3, "few things are new in the second round: {counts:?}");
-    assert!(counts[3..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
+    // The second round is the first one that begins with arrays that were last used in columns.
+    assert!(counts[1] < 3, "almost nothing is new in the second round: {counts:?}");
+    assert!(counts[2..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
     Ok(())
 }

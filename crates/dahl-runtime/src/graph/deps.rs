@@ -195,7 +195,7 @@ impl<T: Copy + Ord> Tracker<T> {
                 boxes.clear();
                 subtract(&met, region, boxes);
                 for rest in &*boxes {
-                    let mut readers = spare.pop().unwrap_or_default();
+                    let mut readers = spare.pop().unwrap_or_else(|| Vec::with_capacity(FEW_READERS));
                     readers.extend_from_slice(&base.cells[i].readers);
                     let writer = base.cells[i].writer;
                     base.push(Cell { region: *rest, writer, readers });
@@ -213,7 +213,7 @@ impl<T: Copy + Ord> Tracker<T> {
             }
         }
         if writes {
-            let readers = spare.pop().unwrap_or_default();
+            let readers = spare.pop().unwrap_or_else(|| Vec::with_capacity(FEW_READERS));
             base.last = base.cells.len();
             base.push(Cell { region: *region, writer: Some(task), readers });
         } else if n_covered < region.len() {
@@ -227,7 +227,7 @@ impl<T: Copy + Ord> Tracker<T> {
                 std::mem::swap(boxes, boxes_next);
             }
             for rest in &*boxes {
-                let mut readers = spare.pop().unwrap_or_default();
+                let mut readers = spare.pop().unwrap_or_else(|| Vec::with_capacity(FEW_READERS));
                 readers.push(task);
                 base.push(Cell { region: *rest, writer: None, readers });
             }
