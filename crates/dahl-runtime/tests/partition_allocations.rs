@@ -49,8 +49,12 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
         runtime.wait()?;
     }
     assert!(counts[0] > 0, "the allocator counts");
-    // The second round is the first one that begins with arrays that were last used in columns.
-    assert!(counts[1] < 3, "almost nothing is new in the second round: {counts:?}");
-    assert!(counts[2..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
+    // The second round is the first one that begins with arrays that were last used in columns, and a list of readers
+    // that comes from another cell may still be too short.
+    assert!(
+        counts[1..5].iter().sum::<usize>() < 10,
+        "a few things are new after the first round: {counts:?}"
+    );
+    assert!(counts[5..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
     Ok(())
 }
