@@ -18,8 +18,10 @@
 pub mod dataset;
 pub mod error;
 pub mod layer;
+pub mod loss;
 pub mod model;
 pub mod op;
+pub mod optim;
 pub mod random;
 pub mod train;
 
