@@ -1,7 +1,7 @@
 //! The graph of a step: load the batch, forward, loss, and for training backward and update.
 
 use crate::error::Result;
-use crate::layer::Tape;
+use crate::layer::{Mode, Tape};
 use crate::model::Sequential;
 use crate::op;
 use dahl_runtime::array::Dtype;
@@ -26,6 +26,8 @@ pub enum StepKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub weights: StateId,
+    /// Running statistics, for models that have any.
+    pub statistics: Option<StateId>,
     pub images: StateId,
     pub labels: StateId,
 }
@@ -37,6 +39,8 @@ pub(super) struct Step {
     pub index: Var,
     /// The learning rate, for training.
     pub learning_rate: Option<Var>,
+    /// A number per step, for models that make random choices.
+    pub counter: Option<Var>,
     /// Mean loss and number of correct answers.
     pub metrics: Var,
     /// The gradients, where they are dumped.
@@ -55,18 +59,20 @@ impl Step {
     ) -> Result<Step> {
         let mut graph = Graph::new(DEPTH);
         let weights = store.record(&mut graph, state.weights);
+        let statistics = state.statistics.map(|statistics| store.record(&mut graph, statistics));
         let images = store.record(&mut graph, state.images);
         let labels = store.record(&mut graph, state.labels);
         let index = graph.port("index", Dtype::U32, [n]);
         let metrics = graph.output("metrics", dtype, [2]);
         let role = if kind == StepKind::TrainDumped { Role::Output } else { Role::Temporary };
-        let mut tape = Tape::new(&mut graph, dtype);
+        let mode = if kind == StepKind::Evaluate { Mode::Evaluate } else { Mode::Train };
+        let mut tape = Tape::new(&mut graph, dtype, mode);
 
         let x = tape.array("x", model.batch_shape(n));
         let label = tape.array_of("label", Dtype::U8, [n]);
         tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])?;
         tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
-        let recording = model.forward(&mut tape, weights, x)?;
+        let recording = model.forward(&mut tape, weights, statistics, x)?;
         let logits = recording.output;
         let dlogits = tape.array("dlogits", logits.shape());
         let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
@@ -84,7 +90,8 @@ impl Step {
                 dumped = Some(gradients);
             }
         }
-        Ok(Step { graph, index, learning_rate, metrics, gradients: dumped })
+        let counter = tape.counter_port();
+        Ok(Step { graph, index, learning_rate, counter, metrics, gradients: dumped })
     }
 }
 
@@ -101,6 +108,7 @@ mod tests {
         let mut store = Store::new();
         let state = State {
             weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
+            statistics: None,
             images: store.add::<u8>("images", [4, 1, 6, 6]).unwrap(),
             labels: store.add::<u8>("labels", [4]).unwrap(),
         };
@@ -119,6 +127,7 @@ mod tests {
         let mut store = Store::new();
         let state = State {
             weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
+            statistics: None,
             images: store.add::<u8>("images", [100, 1, 28, 28]).unwrap(),
             labels: store.add::<u8>("labels", [100]).unwrap(),
         };

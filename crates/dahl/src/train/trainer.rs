@@ -363,6 +363,9 @@ impl Trainer {
                 if let Some(learning_rate) = &step.learning_rate {
                     ports.get_mut::<T>(learning_rate)[0] = rate;
                 }
+                if let Some(counter) = &step.counter {
+                    ports.get_mut::<u32>(counter)[0] = coins(self.seed, i);
+                }
             },
             |i, outputs| {
                 dump.losses.push(outputs.get::<T>(&step.metrics)[0].to_f64());
@@ -412,6 +415,15 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
         let values: Vec<T> = model.weights().unwrap_or(&[]).iter().map(|&w| T::from_f64(w)).collect();
         let weights = store.add::<T>("weights", [values.len()])?;
         store.get_mut::<T>(weights).copy_from_slice(&values);
+        let statistics = match model.statistics() {
+            Some(values) if !values.is_empty() => {
+                let values: Vec<T> = values.iter().map(|&value| T::from_f64(value)).collect();
+                let statistics = store.add::<T>("statistics", [values.len()])?;
+                store.get_mut::<T>(statistics).copy_from_slice(&values);
+                Some(statistics)
+            }
+            _ => None,
+        };
         let mut add = |name: &str, split: &Split| -> Result<State> {
             let [channels, height, width] = data.shape;
             let images =
@@ -419,7 +431,7 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
             store.get_mut::<u8>(images).copy_from_slice(&split.images);
             let labels = store.add::<u8>(&format!("{name}_labels"), [split.len()])?;
             store.get_mut::<u8>(labels).copy_from_slice(&split.labels);
-            Ok(State { weights, images, labels })
+            Ok(State { weights, statistics, images, labels })
         };
         let (train, test) = (add("train", &data.train)?, add("test", &data.test)?);
         let pool = Arc::new(Pool::new(&trainer.machine.units));
@@ -505,7 +517,12 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
     }
 
     fn write_back(&self, model: &mut Sequential) -> Result<()> {
-        model.set_weights(self.store.get::<T>(self.train.weights).iter().map(|w| w.to_f64()).collect())
+        let values = |id| self.store.get::<T>(id).iter().map(|value| value.to_f64()).collect();
+        model.set_weights(values(self.train.weights))?;
+        match self.train.statistics {
+            Some(statistics) => model.set_statistics(values(statistics)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -534,6 +551,9 @@ impl Prepared {
                 if let Some(learning_rate) = &step.learning_rate {
                     ports.get_mut::<T>(learning_rate)[0] = T::from_f64(rate);
                 }
+                if let Some(counter) = &step.counter {
+                    ports.get_mut::<u32>(counter)[0] = coins(0, i);
+                }
             },
             |_, outputs| {
                 let metrics = outputs.get::<T>(&step.metrics);
@@ -546,6 +566,11 @@ impl Prepared {
         )?;
         Ok(sums)
     }
+}
+
+/// What the random choices of a step start from.
+fn coins(seed: u64, step: u64) -> u32 {
+    (Stream::new(seed, 0xD0).bits(step) >> 32) as u32
 }
 
 /// Runs all images of `order`, each step as many full batches as are left.
