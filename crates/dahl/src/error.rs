@@ -36,6 +36,12 @@ impl Error {
         Error { kind: ErrorKind::Setting, message: message.into() }
     }
 
+    /// The same error, with the layer that it is about.
+    pub(crate) fn in_layer(mut self, name: &str) -> Self {
+        self.message = format!("{name}: {}", self.message);
+        self
+    }
+
     /// The kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
