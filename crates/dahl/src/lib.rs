@@ -17,10 +17,12 @@
 
 pub mod dataset;
 pub mod error;
+pub mod file;
 pub mod layer;
 pub mod model;
 pub mod op;
 pub mod random;
+pub mod tensors;
 pub mod train;
 
 pub use error::{Error, ErrorKind, Result};
