@@ -269,10 +269,9 @@ impl Trainer {
         }
         for (name, split) in [("training", &data.train), ("test", &data.test)] {
             let [channels, height, width] = data.shape;
-            if split.is_empty() || split.images.len() != split.len() * channels * height * width {
-                let (images, labels) = (split.images.len(), split.len());
-                let message =
-                    format!("{}: {images} bytes of {name} images do not go with {labels} labels", data.name);
+            if split.is_empty() || split.image_bytes() != channels * height * width {
+                let (n, bytes) = (split.len(), split.image_bytes());
+                let message = format!("{}: {n} {name} images of {bytes} bytes cannot be used", data.name);
                 return Err(Error::setting(message));
             }
         }
@@ -416,9 +415,11 @@ impl<'a, T: Element + FromF64> Run<'a, T> {
             let [channels, height, width] = data.shape;
             let images =
                 store.add::<u8>(&format!("{name}_images"), [split.len(), channels, height, width])?;
-            store.get_mut::<u8>(images).copy_from_slice(&split.images);
+            for (i, pixels) in store.get_mut::<u8>(images).chunks_exact_mut(split.image_bytes()).enumerate() {
+                split.read_into(i, pixels)?;
+            }
             let labels = store.add::<u8>(&format!("{name}_labels"), [split.len()])?;
-            store.get_mut::<u8>(labels).copy_from_slice(&split.labels);
+            store.get_mut::<u8>(labels).copy_from_slice(split.labels());
             Ok(State { weights, images, labels })
         };
         let (train, test) = (add("train", &data.train)?, add("test", &data.test)?);
