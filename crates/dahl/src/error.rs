@@ -36,6 +36,11 @@ impl Error {
         Error { kind: ErrorKind::Setting, message: message.into() }
     }
 
+    /// The sentence alone, without the path.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind

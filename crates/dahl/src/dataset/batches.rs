@@ -63,11 +63,7 @@ enum Slot {
 }
 
 impl Batches {
-    pub(super) fn new(
-        split: Split,
-        order: Box<dyn Iterator<Item = u32> + Send>,
-        n_threads: usize,
-    ) -> Self {
+    pub(super) fn new(split: Split, order: Box<dyn Iterator<Item = u32> + Send>, n_threads: usize) -> Self {
         let n_threads = n_threads.max(1);
         let (least, most) = AHEAD_PER_THREAD;
         let n_slots = (AHEAD_BYTES / split.image_bytes().max(1)).clamp(least * n_threads, most * n_threads);

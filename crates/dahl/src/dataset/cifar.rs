@@ -13,7 +13,7 @@ use std::thread;
 use super::{Dataset, Split, file, numbered};
 use crate::error::{Error, Result};
 
-const SHAPE: [usize; 3] = [3, 32, 32];
+pub(super) const SHAPE: [usize; 3] = [3, 32, 32];
 const PIXELS: usize = 3 * 32 * 32;
 const RECORD: usize = 1 + PIXELS;
 
@@ -54,31 +54,57 @@ const MAX_BYTES: usize = 1_000_000 * RECORD;
 /// name the file, what was expected and what came.
 pub fn cifar10(dir: impl AsRef<Path>) -> Result<Dataset> {
     let outer = dir.as_ref();
-    let inner = outer.join(ARCHIVE);
-    let dir = if is_cifar(outer) || !inner.is_dir() { outer } else { &inner };
+    let dir = &inner(outer);
     let class_names = class_names(dir)?;
     let classes = class_names.len();
-    // Inflating takes time, and results are looked at in a fixed order, as for IDX files.
-    let parts = thread::scope(|scope| {
+    let [batches @ .., test] = read_all(dir, classes);
+    let batches = batches.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    Ok(Dataset {
+        name: file::name(outer),
+        shape: SHAPE,
+        classes,
+        class_names,
+        train: split(&batches)?,
+        test: split(&test?)?,
+    })
+}
+
+/// The folder that holds the files.
+fn inner(dir: &Path) -> PathBuf {
+    let archive = dir.join(ARCHIVE);
+    if is_cifar(dir) || !archive.is_dir() { dir.to_path_buf() } else { archive }
+}
+
+/// What is wrong with each of the files by itself.
+pub(super) fn faults(dir: &Path) -> Vec<Error> {
+    let dir = &inner(dir);
+    match class_names(dir) {
+        Ok(names) => read_all(dir, names.len()).into_iter().filter_map(Result::err).collect(),
+        Err(error) => vec![error],
+    }
+}
+
+/// How many training and test images there are, as far as the sizes of the files tell.
+pub(super) fn counts(dir: &Path) -> (Option<usize>, Option<usize>) {
+    let dir = inner(dir);
+    let count = |stem: &str| Some(fs::metadata(dir.join(stem)).ok()?.len() as usize / RECORD);
+    (FILES[..5].iter().map(|stem| count(stem)).sum(), count(FILES[5]))
+}
+
+/// Reads all files at once, since inflating takes time; results are in a fixed order.
+fn read_all(dir: &Path, classes: usize) -> [Result<Vec<u8>>; 6] {
+    thread::scope(|scope| {
         FILES
             .map(|stem| scope.spawn(move || read(file::find(dir, stem)?, classes)))
             .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    });
-    let mut splits = Vec::new();
-    let (mut images, mut labels) = (Vec::new(), Vec::new());
-    for (part, stem) in parts.into_iter().zip(FILES) {
-        let part = part?;
-        if stem == FILES[5] {
-            splits.push(Split::new(std::mem::take(&mut images), std::mem::take(&mut labels))?);
-        }
-        for record in part.chunks_exact(RECORD) {
-            labels.push(record[0]);
-            images.extend_from_slice(&record[1..]);
-        }
-    }
-    let test = Split::new(images, labels)?;
-    let train = splits.pop().unwrap_or_else(|| test.clone());
-    Ok(Dataset { name: file::name(outer), shape: SHAPE, classes, class_names, train, test })
+    })
+}
+
+/// Labels and pixels apart.
+fn split(records: &[u8]) -> Result<Split> {
+    let records = records.chunks_exact(RECORD);
+    let labels = records.clone().map(|record| record[0]).collect();
+    Split::new(records.flat_map(|record| &record[1..]).copied().collect(), labels)
 }
 
 /// Whether a folder has any of the files of CIFAR-10.
@@ -103,7 +129,9 @@ fn class_names(dir: &Path) -> Result<Vec<String>> {
         1..=256 => Ok(names),
         n => Err(Error::data(
             &path,
-            format!("expected a line for each of at most 256 classes, but there are {n}; fetch the file again"),
+            format!(
+                "expected a line for each of at most 256 classes, but there are {n}; fetch the file again"
+            ),
         )),
     }
 }
@@ -115,7 +143,9 @@ fn read(path: PathBuf, classes: usize) -> Result<Vec<u8>> {
     let read = source.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
     let end = match read {
         Ok(_) => String::new(),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => ", where the compressed data break off".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            ", where the compressed data break off".to_owned()
+        }
         Err(error) => return Err(file::damaged(&path, &error)),
     };
     let n = bytes.len();

@@ -20,6 +20,14 @@ pub(super) const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
 pub(super) const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
 pub(super) const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
 
+/// The files and what they hold.
+const STEMS: [(&str, Content); 4] = [
+    (TRAIN_IMAGES, Content::Images),
+    (TRAIN_LABELS, Content::Labels),
+    (TEST_IMAGES, Content::Images),
+    (TEST_LABELS, Content::Labels),
+];
+
 /// The largest height and width that is taken for an image rather than for a damaged header.
 const MAX_SIDE: usize = 4096;
 
@@ -58,19 +66,7 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
         ));
     }
 
-    // Inflating takes most of the time, and the four files are independent of each other. Results
-    // are looked at in a fixed order, so that a folder with several faults gives the same error
-    // every time.
-    let [train_images, train_labels, test_images, test_labels] = thread::scope(|scope| {
-        [
-            (TRAIN_IMAGES, Content::Images),
-            (TRAIN_LABELS, Content::Labels),
-            (TEST_IMAGES, Content::Images),
-            (TEST_LABELS, Content::Labels),
-        ]
-        .map(|(stem, content)| scope.spawn(move || IdxFile::read(file::find(dir, stem)?, content)))
-        .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    });
+    let [train_images, train_labels, test_images, test_labels] = read_all(dir);
     let train = Pair::new(train_images?, train_labels?)?;
     let test = Pair::new(test_images?, test_labels?)?;
 
@@ -106,6 +102,38 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
         class_names: numbered(usize::from(largest) + 1),
         train: train.into_split()?,
         test: test.into_split()?,
+    })
+}
+
+/// Whether a folder has any of the files.
+pub(super) fn is_idx(dir: &Path) -> bool {
+    STEMS.iter().any(|(stem, _)| file::present(dir, stem).is_some())
+}
+
+/// What is wrong with each of the files by itself.
+pub(super) fn faults(dir: &Path) -> Vec<Error> {
+    read_all(dir).into_iter().filter_map(Result::err).collect()
+}
+
+/// Count, height and width of the training and the test images, as their headers say.
+pub(super) fn sizes(dir: &Path) -> Result<[[usize; 3]; 2]> {
+    let size = |stem| -> Result<[usize; 3]> {
+        let path = file::find(dir, stem)?;
+        let dims = IdxFile::header(&path, Content::Images, &mut file::open(&path)?)?;
+        Ok([dims[0], dims[1], dims[2]])
+    };
+    Ok([size(TRAIN_IMAGES)?, size(TEST_IMAGES)?])
+}
+
+/// Reads all files.
+///
+/// Inflating takes most of the time, and the files are independent of each other. Results are in a
+/// fixed order, so that a folder with several faults gives the same error every time.
+fn read_all(dir: &Path) -> [Result<IdxFile>; 4] {
+    thread::scope(|scope| {
+        STEMS
+            .map(|(stem, content)| scope.spawn(move || IdxFile::read(file::find(dir, stem)?, content)))
+            .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
     })
 }
 
@@ -156,19 +184,19 @@ impl IdxFile {
         Self::parse(path, content, source)
     }
 
-    /// Checks the header that `source` begins with and reads exactly what it announces.
-    fn parse(path: PathBuf, content: Content, mut source: impl Read) -> Result<Self> {
+    /// The dimensions in the header that `source` begins with.
+    fn header(path: &Path, content: Content, source: &mut impl Read) -> Result<Vec<usize>> {
         let header_len = 4 + 4 * content.rank();
         let mut header = Vec::with_capacity(header_len);
-        file::fill(&path, &mut source, &mut header, header_len)?;
+        file::fill(path, source, &mut header, header_len)?;
         if let Some(magic) = header.first_chunk::<4>()
             && *magic != content.magic()
         {
-            return Err(wrong_magic(&path, content, *magic));
+            return Err(wrong_magic(path, content, *magic));
         }
         if header.len() < header_len {
             return Err(Error::data(
-                &path,
+                path,
                 format!(
                     "expected an IDX header of {header_len} bytes, but the data end after {}; fetch \
                      the file again",
@@ -176,10 +204,15 @@ impl IdxFile {
                 ),
             ));
         }
-        let dims: Vec<usize> = header[4..]
+        Ok(header[4..]
             .chunks_exact(4)
             .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]) as usize)
-            .collect();
+            .collect())
+    }
+
+    /// Checks the header that `source` begins with and reads exactly what it announces.
+    fn parse(path: PathBuf, content: Content, mut source: impl Read) -> Result<Self> {
+        let dims = Self::header(&path, content, &mut source)?;
         let expected = payload_bytes(&path, content, &dims)?;
 
         let mut bytes = Vec::with_capacity(expected.min(MAX_TRUSTED_BYTES));
@@ -198,7 +231,8 @@ impl IdxFile {
         }
         // Asking for one byte more finds data that do not belong there. In a compressed file it
         // also makes the decoder compare the checksum, which follows the data.
-        let n_beyond = source.take(1).read_to_end(&mut Vec::new()).map_err(|error| file::damaged(&path, &error))?;
+        let n_beyond =
+            source.take(1).read_to_end(&mut Vec::new()).map_err(|error| file::damaged(&path, &error))?;
         if n_beyond > 0 {
             return Err(Error::data(
                 &path,

@@ -1,24 +1,30 @@
-//! Labelled images in memory: the start of the path, from which batches are cut.
+//! Labelled images: the start of the path, from which batches are cut.
 //!
-//! A data set is kept as it lies in its files, one byte per pixel, and becomes floating point only
-//! when a batch is gathered: a quarter of the memory of `f32`, and one copy for every element type.
-//! [`idx()`] reads the MNIST family from a folder, [`digits()`] needs no file at all.
+//! [`open()`] finds out what a data set is: the built-in [`digits()`], [`Synthetic`] images, or a folder of IDX files, of CIFAR-10 or of
+//! images. Pixels are one byte each and become floating point only when a batch is gathered: a quarter of the memory of `f32`, and one
+//! copy for every element type. Where they do not fit into memory they are decoded ahead of their use ([`Batches`]).
 //!
 //! Invariants, kept by every loader here: both splits have images of the same shape, every image
 //! has a label, every label is below [`Dataset::classes`], and no split is empty.
 
 mod batches;
 mod cifar;
+mod check;
 mod digits;
 mod file;
+mod folder;
 mod idx;
+mod open;
 mod split;
 mod synthetic;
 
 pub use batches::Batches;
+pub use check::{Check, Fault, PartCheck, Summary, check, summary};
 pub use cifar::cifar10;
 pub use digits::digits;
+pub use folder::image_file;
 pub use idx::idx;
+pub use open::{Kind, Options, Progress, open, open_with};
 pub use split::Split;
 pub use synthetic::Synthetic;
 

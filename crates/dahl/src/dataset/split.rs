@@ -79,6 +79,11 @@ impl Split {
         self.image_bytes
     }
 
+    /// The bytes of all images.
+    pub fn n_bytes(&self) -> u64 {
+        self.image_bytes as u64 * self.len() as u64
+    }
+
     /// All pixels in NCHW order, if they are in memory. Otherwise images are had one by one ([`Split::image`]) or in
     /// batches ([`Split::batches`]).
     pub fn resident(&self) -> Option<&[u8]> {
@@ -126,8 +131,10 @@ impl Split {
             let read = AssertUnwindSafe(|| source.read(i, pixels));
             return panic::catch_unwind(read).unwrap_or_else(|cause| {
                 let text = cause.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-                let message = format!("expected an image that can be decoded, but the decoder failed ({text})");
+                let text =
+                    text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+                let message =
+                    format!("expected an image that can be decoded, but the decoder failed ({text})");
                 Err(Error::data(source.place(i), message))
             });
         }
@@ -168,11 +175,6 @@ impl Split {
         }
         self.labels.truncate(limit);
         self.labels.shrink_to_fit();
-    }
-
-    /// The source, if images are read when they are used.
-    pub(super) fn pixels(&self) -> &Pixels {
-        &self.pixels
     }
 }
 

@@ -193,9 +193,12 @@ mod tests {
         let data = Synthetic::new([3, 32, 32]).dataset();
         let sum = |split: &Split, i| split.image(i).unwrap().iter().map(|&v| u64::from(v)).sum::<u64>();
         let start = |split: &Split, i| split.image(i).unwrap()[..6].to_vec();
-        assert_eq!((start(&data.train, 0), sum(&data.train, 0)), (vec![], 0));
-        assert_eq!((start(&data.train, 1999), sum(&data.train, 1999)), (vec![], 0));
-        assert_eq!((start(&data.test, 0), sum(&data.test, 0)), (vec![], 0));
+        assert_eq!((start(&data.train, 0), sum(&data.train, 0)), (vec![81, 15, 171, 6, 146, 162], 380758));
+        assert_eq!(
+            (start(&data.train, 1999), sum(&data.train, 1999)),
+            (vec![141, 143, 121, 90, 182, 160], 389827)
+        );
+        assert_eq!((start(&data.test, 0), sum(&data.test, 0)), (vec![27, 167, 79, 151, 159, 55], 378717));
     }
 
     #[test]
