@@ -71,6 +71,17 @@ impl<'a> Tape<'a> {
         self.mark();
     }
 
+    /// Records a part of the layer at work, which has a name of its own.
+    pub(super) fn inside<T>(&mut self, name: &str, record: impl FnOnce(&mut Self) -> T) -> T {
+        if let Some(&(_, line)) = self.layers.last() {
+            self.enter(name, line);
+            let result = record(self);
+            self.leave();
+            return result;
+        }
+        record(self)
+    }
+
     fn mark(&mut self) {
         self.graph.record_at(self.layers.last().map(|(_, line)| *line));
         self.spans.push((self.graph.tasks().len(), self.layer().to_string()));
