@@ -188,7 +188,7 @@ fn zip64(name: &str, contents: &[u8]) -> Vec<u8> {
     zip.extend([&[9, 9, 4, 0, 1, 2, 3, 4, 1, 0, 24, 0][..], &length, &length, &[0; 8]].concat());
     let end = (zip.len() as u64).to_le_bytes();
     zip.extend([&b"PK\x06\x06"[..], &[44, 0, 0, 0, 0, 0, 0, 0], &[0; 12]].concat());
-    zip.extend([&[1, 0, 0, 0, 0, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8], &directory].concat());
+    zip.extend([&[1, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8], &directory].concat());
     zip.extend([&b"PK\x06\x07"[..], &[0; 4], &end, &[1, 0, 0, 0]].concat());
     zip.extend([&b"PK\x05\x06"[..], &[0; 4], &[0xff; 4], &[0xff; 8], &[7, 0], b"comment"].concat());
     zip
