@@ -1,5 +1,6 @@
 //! The `dahl` command: the only place with argument parsing and printing.
 
+mod data;
 mod trace;
 mod train;
 
@@ -18,6 +19,8 @@ struct Cli {
 enum Command {
     /// Train a network and test it after every epoch
     Train(train::Args),
+    /// List data sets, or check one
+    Data(data::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
 }
@@ -25,6 +28,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     match result {
