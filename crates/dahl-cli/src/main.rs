@@ -1,5 +1,6 @@
 //! The `dahl` command: the only place with argument parsing and printing.
 
+mod data;
 mod diff;
 mod trace;
 mod train;
@@ -19,6 +20,8 @@ struct Cli {
 enum Command {
     /// Train a network and test it after every epoch
     Train(train::Args),
+    /// List data sets, or check one
+    Data(data::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
     /// Compare the numbers of two files
@@ -28,6 +31,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Trace(args) => trace::run(&args),
         // It has exit codes of its own.
         Command::Diff(args) => return diff::run(&args),

@@ -96,7 +96,7 @@ fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedPara
 fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
-        ("model".to_string(), format!("{:?}", run.model.chain())),
+        ("model".to_string(), run.model.to_toml()),
         ("dtype".to_string(), T::DTYPE.to_string()),
         ("optimizer".to_string(), optimizer.to_string()),
         ("learning rate".to_string(), rate.to_string()),

@@ -123,6 +123,11 @@ fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, String> {
 }
 
 fn decode_jpeg(bytes: &[u8]) -> std::result::Result<Picture, String> {
+    // The decoder makes up what is missing at the end. Within a scan no mark looks like these two, and a preview has its own before.
+    let last = |mark: u8| bytes.windows(2).rposition(|pair| pair == [0xff, mark]);
+    if last(0xd9) < last(0xda) {
+        return Err("its end is missing, so it was cut off".to_owned());
+    }
     let options = DecoderOptions::default()
         .set_strict_mode(true)
         .set_use_unsafe(false)

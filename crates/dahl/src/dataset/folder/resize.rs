@@ -2,7 +2,8 @@
 //!
 //! Each side is resized by itself, first the rows, then the columns. A new pixel is centred over the old ones; those within
 //! `max(1, old / new)` pixels of the centre count, with weights that fall to zero along a straight line, and sum to one. Enlarged, that is
-//! linear interpolation; shrunk, every old pixel counts, so nothing flickers or gets lost. PIL's `BILINEAR` is the same.
+//! linear interpolation; shrunk, every old pixel counts, so nothing flickers or gets lost. PIL's `BILINEAR` is the
+//! same, but for the order of rows and columns, which there depends on the sizes and can change a value by 1.
 //!
 //! Weights are whole multiples of 2⁻²² and sums are integers: the same bits on every machine.
 
