@@ -1,7 +1,9 @@
 //! What there is to compute on: units, their memories, and the threads' places on cores.
 
+mod detect;
 mod pin;
 
+pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
 pub use pin::pin_current_thread;
 
 /// Index of a memory in a [`Machine`]. Memory 0 is the host's.
