@@ -1,18 +1,37 @@
 //! The `dahl` command: the only place with argument parsing and printing.
+//!
+//! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
 
+mod completions;
+mod exit;
+mod machine;
+mod output;
 mod trace;
 mod train;
 
 use clap::{Parser, Subcommand};
+use exit::{Exit, FAILED};
 use std::process::ExitCode;
 
 /// Trains neural networks as a graph of asynchronous tasks.
 #[derive(Parser)]
-#[command(name = "dahl", version, about, arg_required_else_help = true)]
+#[command(name = "dahl", version, about, arg_required_else_help = true, after_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+/// What ends `dahl --help`.
+const HELP: &str = "\
+Examples:
+  dahl train                       a small network on the digits that dahl brings along
+  dahl train --help                all settings, with examples
+
+Exit codes:
+  0    done
+  1    failed; a sentence on standard error says what, where and what to do
+  2    arguments that make no sense
+  130  training was interrupted by Ctrl-C";
 
 #[derive(Subcommand)]
 enum Command {
@@ -20,20 +39,26 @@ enum Command {
     Train(train::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
+    /// What this machine has: units, caches, memory, instructions, counters of energy
+    Machine(machine::Args),
+    /// Write a completion script for a shell
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Machine(args) => machine::run(&args),
+        Command::Completions(args) => completions::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(exit) => exit.into(),
         // Whoever read our output has seen enough, as in `dahl train | head -1`.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("dahl: {error:#}");
-            ExitCode::FAILURE
+            FAILED.into()
         }
     }
 }
@@ -41,4 +66,28 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_declared_without_contradiction() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("\n  dahl {}", command.get_name());
+            assert!(
+                help.starts_with("Examples:") && help.contains(&example),
+                "{}: {help}",
+                command.get_name()
+            );
+        }
+    }
 }
