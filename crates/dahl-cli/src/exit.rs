@@ -7,6 +7,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// It did what it was asked to do.
     Done,
+    /// It was interrupted, and ended in good order.
+    Interrupted,
 }
 
 /// The command failed; a sentence on standard error says why.
@@ -16,6 +18,8 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         match exit {
             Exit::Done => ExitCode::SUCCESS,
+            // What a shell reports for a program that Ctrl-C has ended.
+            Exit::Interrupted => ExitCode::from(130),
         }
     }
 }

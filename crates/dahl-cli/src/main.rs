@@ -3,11 +3,17 @@
 //! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
 
 mod completions;
+mod eval;
 mod exit;
 mod machine;
+mod model;
+mod open;
 mod output;
+mod parse;
+mod predict;
 mod trace;
 mod train;
+mod trained;
 
 use clap::{Parser, Subcommand};
 use exit::{Exit, FAILED};
@@ -25,6 +31,8 @@ struct Cli {
 const HELP: &str = "\
 Examples:
   dahl train                       a small network on the digits that dahl brings along
+  dahl train --checkpoint run/     the same, saved after each epoch and on Ctrl-C
+  dahl predict run/ 0              what it makes of the first test image
   dahl train --help                all settings, with examples
 
 Exit codes:
@@ -36,7 +44,13 @@ Exit codes:
 #[derive(Subcommand)]
 enum Command {
     /// Train a network and test it after every epoch
-    Train(train::Args),
+    Train(Box<train::Args>),
+    /// Test a trained network
+    Eval(eval::Args),
+    /// Tell the class of an image by a trained network
+    Predict(predict::Args),
+    /// List networks, or describe one: layers, shapes, parameters, flops, memory
+    Model(model::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
     /// What this machine has: units, caches, memory, instructions, counters of energy
@@ -47,7 +61,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Train(args) => train::run(&args),
+        Command::Train(args) => train::run(*args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Machine(args) => machine::run(&args),
         Command::Completions(args) => completions::run(&args),

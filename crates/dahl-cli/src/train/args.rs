@@ -1,51 +1,106 @@
-//! The arguments of `dahl train`, each checked by itself as it is parsed.
+//! The arguments of `dahl train`.
 
+use super::rate;
+use crate::parse::{DtypeArg, at_least_one, below_one, image_shape, not_negative, seconds, workers};
 use clap::ValueEnum;
+use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::Schedule;
-use dahl_runtime::array::Dtype;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The settings of a training run.
 #[derive(clap::Args)]
-#[command(after_help = "\
+#[command(
+    // A run that goes on reads the arguments it was begun with first; what is said now comes after them.
+    args_override_self = true,
+    after_help = "\
 Examples:
   dahl train                                    a small network on the digits that dahl brings along
-  dahl train --data data/fashion-mnist          the same network on a folder of IDX files, gzipped or not
-  dahl train --epochs 5 --lr 0.05 --workers 1   other settings; workers do not change the result
-  dahl train --json                             one JSON line per epoch, for programs
+  dahl train --data data/fashion-mnist --model lenet5 --epochs 3 --lr 0.05
+  dahl train --data photos/ --model resnet8     a folder with a folder of images per class
+  dahl train --optimizer adamw --weight-decay 0.01 --lr-schedule cosine --warmup 100
+  dahl train --checkpoint run/                  saves after every epoch and on Ctrl-C
+  dahl train --resume run/                      goes on with the same settings, to the same bits
+  dahl train --json --metrics run.csv           one JSON line per epoch, and the same as CSV
+  dahl train --memory-report                    what a step needs, planned before it runs
   dahl train --save-plan digits.plan            writes down which worker does what, when and where
   dahl train --plan digits.plan                 does exactly that again, also after the file was edited
   dahl train --trace run.pftrace                who did what when, for https://ui.perfetto.dev
-  dahl train --watchdog 10                      an error instead of waiting for ever")]
+  dahl train --dump out/ --init w.safetensors --batches b.safetensors --dtype f64
+                                                the same steps as another program, to compare with it
+
+Exit codes: 0 done, 1 failed, 2 arguments that make no sense, 130 interrupted by Ctrl-C"
+)]
 pub struct Args {
-    /// The network: `seed` (convolution 3x3 with 8 filters, ReLU, max pool 2, dense)
-    #[arg(long, default_value = "seed")]
-    pub model: String,
-    /// The data: `digits`, or a folder with MNIST-like IDX files
+    /// The network: a name that `dahl model` lists, or a model file (.toml) [default: seed]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub model: Option<String>,
+    /// The data: `digits`, a folder (IDX files, CIFAR-10, or images in a folder per class), or `synthetic:CxHxW`
     #[arg(long, default_value = "digits")]
     pub data: String,
     /// Use only the first N training images
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub limit: Option<usize>,
+    /// Resize the images of a folder of images to this [default: as the first of them, at most 64 pixels each way]
+    #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
+    pub input: Option<[usize; 3]>,
     /// Images per step
     #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     pub batch: usize,
-    /// Passes over the training images [default: 60 for the digits, 1 otherwise]
+    /// Passes over the training images [default: 60 for the digits, 1 otherwise, or as many as --steps needs]
     #[arg(long, value_parser = at_least_one)]
     pub epochs: Option<usize>,
-    /// Learning rate [default: 0.5 for the digits, 0.1 otherwise]
+    /// End after this many steps
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub steps: Option<usize>,
+    /// How gradients become new weights
+    #[arg(long, value_enum, default_value_t = OptimizerArg::Sgd)]
+    pub optimizer: OptimizerArg,
+    /// Learning rate [default: 0.5 for the digits, 0.1 otherwise; 0.02 with momentum; 0.001 for adam and adamw]
     #[arg(long, allow_negative_numbers = true, value_parser = not_negative)]
     pub lr: Option<f64>,
+    /// How the rate falls: constant, step:EVERY:FACTOR, linear[:LAST] or cosine[:LAST], counted in steps
+    #[arg(long, value_name = "SCHEDULE", default_value = "constant", value_parser = rate::decay)]
+    pub lr_schedule: Decay,
+    /// Steps during which the learning rate rises from almost nothing
+    #[arg(long, value_name = "STEPS", default_value_t = 0)]
+    pub warmup: u64,
+    /// Share of the velocity that SGD keeps from step to step
+    #[arg(long, allow_negative_numbers = true, value_parser = below_one)]
+    pub momentum: Option<f64>,
+    /// How strongly weights are drawn to zero [default: 0, for adamw 0.01]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    pub weight_decay: Option<f64>,
     /// Element type to compute in
     #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
     pub dtype: DtypeArg,
-    /// Worker threads [default: one per core]
+    /// Worker threads; the result does not depend on it [default: one per core]
     #[arg(long, value_parser = workers)]
     pub workers: Option<usize>,
-    /// What initial weights and the order of images are drawn from
+    /// What initial weights, the order of images and dropout are drawn from
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Begin with these weights, named as in PyTorch
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub init: Option<PathBuf>,
+    /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace"])]
+    pub batches: Option<PathBuf>,
+    /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder
+    #[arg(long, value_name = "DIR")]
+    pub dump: Option<PathBuf>,
+    /// Write the metrics of each epoch as CSV
+    #[arg(long, value_name = "FILE")]
+    pub metrics: Option<PathBuf>,
+    /// Save everything into a folder after each epoch, and on Ctrl-C; the last two are kept
+    #[arg(long, value_name = "DIR")]
+    pub checkpoint: Option<PathBuf>,
+    /// Save also after every so many steps
+    #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
+    pub checkpoint_every: Option<usize>,
+    /// Go on from the newest checkpoint in a folder, with its settings, and save there
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
     /// Who decides which worker executes what; the result does not depend on it
     #[arg(long, value_enum, default_value_t = ScheduleArg::Replay)]
     pub schedule: ScheduleArg,
@@ -62,6 +117,9 @@ pub struct Args {
     /// (Paje), .dot (the task graph), .json (dahl's own, for `dahl trace`)
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Show the memory that a step needs over time, before training begins
+    #[arg(long)]
+    pub memory_report: bool,
     /// End with an error that says what is stuck when no task has finished for this long
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub watchdog: Option<Duration>,
@@ -70,22 +128,15 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Element types that can be computed in.
+/// Optimisers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DtypeArg {
-    /// 32 bits
-    F32,
-    /// 64 bits
-    F64,
-}
-
-impl From<DtypeArg> for Dtype {
-    fn from(dtype: DtypeArg) -> Dtype {
-        match dtype {
-            DtypeArg::F32 => Dtype::F32,
-            DtypeArg::F64 => Dtype::F64,
-        }
-    }
+pub enum OptimizerArg {
+    /// Stochastic gradient descent, with --momentum and --weight-decay
+    Sgd,
+    /// Adam; the weight decay is part of the gradient
+    Adam,
+    /// AdamW; the weight decay shrinks the weights directly
+    Adamw,
 }
 
 /// Ways of scheduling.
@@ -112,63 +163,38 @@ impl From<ScheduleArg> for Schedule {
     }
 }
 
-/// More threads than any machine has cores for.
-const MAX_WORKERS: usize = 4096;
-
-/// A number of things that cannot be missing.
-pub fn at_least_one(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) | Err(_) => Err("a whole number from 1 up is needed".into()),
-        Ok(number) => Ok(number),
-    }
-}
-
-/// A number of workers.
-pub fn workers(text: &str) -> Result<usize, String> {
-    match at_least_one(text) {
-        Ok(number) if number > MAX_WORKERS => Err(format!("at most {MAX_WORKERS} workers are possible")),
-        other => other,
-    }
-}
-
-/// A rate.
-pub fn not_negative(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
-        _ => Err("a number from 0 up is needed".into()),
-    }
-}
-
-/// A stretch of time that makes sense as a limit.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a number of seconds above 0 is needed".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_that_make_no_sense_are_refused() {
-        for text in ["0", "-1", "1.5", "", "many", "99999999999999999999"] {
-            assert!(at_least_one(text).is_err(), "{text}");
+impl Args {
+    /// The optimiser, or why there is none such.
+    pub fn optimizer(&self) -> Result<Optimizer, String> {
+        if self.optimizer != OptimizerArg::Sgd && self.momentum.is_some() {
+            return Err("--momentum is for sgd; adam and adamw keep moments of their own".into());
         }
-        for text in ["-0.1", "nan", "inf", "-inf", "", "fast"] {
-            assert!(not_negative(text).is_err(), "{text}");
-        }
-        for text in ["0", "-1", "nan", "inf", "1e300", "1e-300", "soon"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-        assert!(workers("4097").is_err());
+        Ok(match self.optimizer {
+            OptimizerArg::Sgd => Optimizer::Sgd {
+                momentum: self.momentum.unwrap_or(0.0),
+                weight_decay: self.weight_decay.unwrap_or(0.0),
+                nesterov: false,
+            },
+            OptimizerArg::Adam => Optimizer::Adam(Moments::with_decay(self.weight_decay.unwrap_or(0.0))),
+            OptimizerArg::Adamw => Optimizer::AdamW(Moments::with_decay(self.weight_decay.unwrap_or(0.01))),
+        })
     }
 
-    #[test]
-    fn others_are_taken() {
-        assert_eq!(at_least_one("1"), Ok(1));
-        assert_eq!(not_negative("0"), Ok(0.0));
-        assert_eq!(not_negative("1e-3"), Ok(0.001));
-        assert_eq!(workers("4096"), Ok(4096));
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+    /// The learning rate of every step.
+    pub fn learning_rate(&self) -> LearningRate {
+        let base = self.lr.unwrap_or(match self.optimizer {
+            OptimizerArg::Adam | OptimizerArg::Adamw => 0.001,
+            OptimizerArg::Sgd if self.momentum.is_some_and(|momentum| momentum > 0.0) => 0.02,
+            OptimizerArg::Sgd if self.data == "digits" => 0.5,
+            OptimizerArg::Sgd => 0.1,
+        });
+        LearningRate { base, warm_up: self.warmup, decay: self.lr_schedule }
+    }
+
+    /// Passes over data of `n_images`.
+    pub fn n_epochs(&self, n_images: usize) -> usize {
+        let steps_per_epoch = n_images.div_ceil(self.batch.min(n_images.max(1))).max(1);
+        let needed = self.steps.map(|steps| steps.div_ceil(steps_per_epoch));
+        self.epochs.or(needed).unwrap_or(if self.data == "digits" { 60 } else { 1 })
     }
 }

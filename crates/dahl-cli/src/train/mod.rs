@@ -1,94 +1,115 @@
 //! `dahl train`: from arguments to a trainer, and from what it reports to lines.
 
 mod args;
+mod dump;
+mod interrupt;
+mod memory;
+mod metrics;
 mod progress;
+mod rate;
 mod report;
+mod resume;
+mod setup;
 
 pub use args::Args;
 
 use crate::exit::Exit;
-use crate::output::{count, say};
-use anyhow::{Context, Result, bail};
-use dahl::Trainer;
-use dahl::dataset::{self, Dataset};
-use dahl::model::Sequential;
-use dahl_runtime::machine::{Machine, n_cores};
-use dahl_runtime::plan::PlanFile;
-use dahl_runtime::trace::Format;
+use crate::output::say;
+use anyhow::{Context, Result};
+use dahl::train::{Event, Report};
+use progress::Bar;
+use setup::Job;
+use std::ops::ControlFlow;
 
 /// Trains as the arguments say, and reports.
-pub fn run(args: &Args) -> Result<Exit> {
-    let (data, epochs, lr) = load(args)?;
-    let workers = args.workers.unwrap_or_else(n_cores);
-    if let Some(path) = &args.trace {
-        // Better now than after the training.
-        Format::of_path(path)?;
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.with_context(|| format!("{} cannot be written", path.display()))?;
+pub fn run(args: Args) -> Result<Exit> {
+    let mut job = Job::new(args)?;
+    report::start(&job)?;
+    if let Some(path) = &job.args.save_plan {
+        job.trainer.make_plans(&job.model, &job.data).context("planning failed")?.save(path)?;
     }
-    let mut model = match args.model.as_str() {
-        "seed" => Sequential::seed(data.shape, data.classes),
-        other => bail!("there is no model '{other}'; models: seed"),
+    if job.args.memory_report {
+        let planned = job.trainer.plan_step(&job.model, &job.data).context("planning failed")?;
+        match job.args.json {
+            true => say(memory::to_json(&planned, &job.machine))?,
+            false => say(format!("\n{}\n", memory::words(&planned, &job.machine)))?,
+        }
+    }
+    match job.batches.take() {
+        Some(batches) => replay(&mut job, &batches),
+        None => fit(&mut job),
+    }
+}
+
+/// Trains epoch after epoch.
+fn fit(job: &mut Job) -> Result<Exit> {
+    let Job { args, data, model, trainer, dump, metrics, n_epochs, .. } = job;
+    // A run that goes on has no first step.
+    let first = match dump.is_some() && args.resume.is_none() {
+        true => Some(trainer.first_step(model, data).context("training failed")?),
+        false => None,
     };
-    let machine = Machine::with_workers(workers);
-    let machine = if args.test_unit { machine.with_test_unit() } else { machine };
-    let mut trainer = Trainer::new(&machine)
-        .sgd(lr)
-        .batch(args.batch)
-        .epochs(epochs)
-        .seed(args.seed)
-        .watchdog(args.watchdog)
-        .dtype(args.dtype.into())
-        .schedule(args.schedule.into());
-    if !args.json {
-        let [channels, height, width] = data.shape;
-        let (train, test) = (data.train.len(), data.test.len());
-        let (name, classes) = (&data.name, data.classes);
-        say(format!(
-            "{name}: {train} training and {test} test images of {channels}x{height}x{width}, {classes} classes"
-        ))?;
-        let (name, weights, batch) = (&args.model, model.n_weights()?, args.batch);
-        say(format!("{name}: {weights} weights, batch {batch}, SGD {lr}, {}", count(workers, "worker")))?;
-    }
-    if let Some(path) = &args.plan {
-        let plans = PlanFile::load(path)?;
-        if plans.was_edited() && !args.json {
-            say(format!("{} was edited since it was written", path.display()))?;
-        }
-        trainer = trainer.plan(plans);
-    }
-    if let Some(path) = &args.save_plan {
-        trainer.make_plans(&model, &data).context("planning failed")?.save(path)?;
-    }
-    let bar = progress::bar(args, epochs);
-    let mut told = Ok(());
-    let report = trainer.fit_with(&mut model, &data, |epoch| {
-        if told.is_ok() {
-            told = bar.suspend(|| say(report::epoch(args, epoch)));
-        }
-        bar.inc(1);
+    interrupt::listen();
+    let mut bar = Bar::new(args.json);
+    let (mut told, mut losses) = (Ok(()), Vec::new());
+    let report = trainer.fit_with(model, data, |event| {
+        let now = match event {
+            Event::Step(step) => {
+                if dump.is_some() {
+                    losses.push(step.loss);
+                }
+                let all = *n_epochs as u64 * step.n_steps as u64;
+                bar.step(&step, args.steps.map_or(all, |steps| all.min(steps as u64)));
+                Ok(())
+            }
+            Event::Epoch(epoch) => {
+                let written = metrics.as_mut().map_or(Ok(()), |metrics| metrics.add(epoch));
+                written.and(bar.suspend(|| say(report::epoch(args, epoch))).map_err(Into::into))
+            }
+            Event::Saved(_) => Ok(()),
+        };
+        // The first of these errors is told after the training, which they are no reason to give up.
+        told = std::mem::replace(&mut told, Ok(())).and(now);
+        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    bar.finish_and_clear();
+    bar.finish();
     let report = report.context("training failed")?;
     // Before anything is said: nobody may be listening any more.
     if let Some(path) = &args.trace {
         report.trace.save(path)?;
     }
-    told?;
-    report::summary(args, &report)?;
-    if let Some(path) = args.trace.as_ref().filter(|_| !args.json) {
-        say(format!("trace of the newest full steps: {}", path.display()))?;
+    if let Some(dump) = dump {
+        dump.losses(&losses)?;
+        if let Some(first) = &first {
+            dump.first_step(model, first)?;
+        }
+        dump.last(model)?;
     }
+    told?;
+    finish(job, &report)
+}
+
+/// Trains on exactly the batches that were given.
+fn replay(job: &mut Job, batches: &[Vec<u32>]) -> Result<Exit> {
+    let Job { args, data, model, trainer, dump, .. } = job;
+    let before = model.clone();
+    let steps = trainer.replay_batches(model, data, batches).context("training failed")?;
+    if let Some(dump) = dump {
+        dump.losses(&steps.losses)?;
+        dump.first_step(&before, &steps)?;
+        dump.last(model)?;
+    }
+    let test = trainer.evaluate(model, data).context("the evaluation failed")?;
+    report::replayed(args, &steps, &test)?;
     Ok(Exit::Done)
 }
 
-fn load(args: &Args) -> Result<(Dataset, usize, f64)> {
-    let (mut data, epochs, lr) = match args.data.as_str() {
-        "digits" => (dataset::digits(), 60, 0.5),
-        folder => (dataset::idx(folder).context("cannot load the data")?, 1, 0.1),
-    };
-    if let Some(limit) = args.limit {
-        data.train.truncate(limit);
+/// What is said in the end, and how the command ends.
+fn finish(job: &Job, report: &Report) -> Result<Exit> {
+    if report.is_stopped {
+        report::stopped(job, report)?;
+        return Ok(Exit::Interrupted);
     }
-    Ok((data, args.epochs.unwrap_or(epochs), args.lr.unwrap_or(lr)))
+    report::summary(job, report)?;
+    Ok(Exit::Done)
 }
