@@ -3,6 +3,7 @@
 //! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
 
 mod completions;
+mod diff;
 mod eval;
 mod exit;
 mod machine;
@@ -53,6 +54,8 @@ enum Command {
     Model(model::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
+    /// Compare the numbers of two files
+    Diff(diff::Args),
     /// What this machine has: units, caches, memory, instructions, counters of energy
     Machine(machine::Args),
     /// Write a completion script for a shell
@@ -66,6 +69,8 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Trace(args) => trace::run(&args),
+        // It has exit codes of its own.
+        Command::Diff(args) => return diff::run(&args),
         Command::Machine(args) => machine::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
