@@ -10,6 +10,7 @@ use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
 use dahl::model::Sequential;
 use dahl::tensors::Tensors;
+use dahl::train::Checkpoint;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::PlanFile;
 use dahl_runtime::trace::Format;
@@ -86,6 +87,9 @@ impl Job {
             trainer = trainer.plan(plans);
         }
         if let Some(dir) = &args.checkpoint {
+            if args.resume.as_ref() != Some(dir) {
+                no_other_run(dir)?;
+            }
             trainer = trainer.checkpoint(dir, args.checkpoint_every.map(|steps| steps as u64));
         } else if args.checkpoint_every.is_some() {
             bail!("--checkpoint-every needs a folder to save into: add --checkpoint DIR");
@@ -114,6 +118,16 @@ impl Job {
         let optimizer = self.args.optimizer().map_or(String::new(), |optimizer| optimizer.to_string());
         format!("{optimizer}, learning rate {}", self.args.learning_rate())
     }
+}
+
+/// Refuses a folder with checkpoints of a run that this one does not go on from: they would be mixed up.
+fn no_other_run(dir: &Path) -> Result<()> {
+    let steps = if dir.is_dir() { Checkpoint::steps(dir)? } else { Vec::new() };
+    if let Some(last) = steps.last() {
+        let dir = dir.display();
+        bail!("{dir} has checkpoints of another run, up to step {last}: go on with --resume {dir}, or name another folder");
+    }
+    Ok(())
 }
 
 fn writable(path: &Path) -> Result<()> {

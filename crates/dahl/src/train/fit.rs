@@ -145,7 +145,7 @@ impl<'a, T: Real> Fit<'a, T> {
     /// Trains from where the run is to the end of the epoch, or of the run.
     fn train_epoch(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<End> {
         let seed = self.run.trainer.seed;
-        let order = Stream::new(seed, u64::MAX - self.position.epoch as u64).permutation(self.run.data.train.len());
+        let order = order(seed, self.position.epoch, self.run.data.train.len());
         let done = (self.position.batch * self.training[0].n).min(order.len());
         let mut feed = self.run.feed(Part::Train, &order[done..]);
         while self.position.batch < self.n_batches && self.position.step < self.n_steps {
@@ -243,6 +243,11 @@ impl<'a, T: Real> Fit<'a, T> {
         self.saved = Some((self.position.step, path));
         Ok(())
     }
+}
+
+/// The order in which an epoch takes its images.
+pub(super) fn order(seed: u64, epoch: usize, n_images: usize) -> Vec<u32> {
+    Stream::new(seed, u64::MAX - epoch as u64).permutation(n_images)
 }
 
 /// Some steps in a row with batches of the same size.
