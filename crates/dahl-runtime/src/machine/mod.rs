@@ -1,8 +1,10 @@
 //! What there is to compute on: units, their memories, and the threads' places on cores.
 
+mod detect;
 mod pin;
 mod resident;
 
+pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
 pub use pin::pin_current_thread;
 pub use resident::peak_resident_bytes;
 

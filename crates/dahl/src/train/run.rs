@@ -70,6 +70,12 @@ impl<'a, T: Real> Run<'a, T> {
         batches.into_iter().map(|n| self.prepare(part, n, kind(part))).collect()
     }
 
+    /// Plans a full training step.
+    pub fn plan_full(mut self) -> Result<Planned> {
+        let n = self.batches(Part::Train)[0];
+        Ok(self.plan(Part::Train, n, StepKind::Train)?.1)
+    }
+
     /// Plans the steps for all images.
     pub fn into_plans(mut self) -> Result<PlanFile> {
         for part in [Part::Train, Part::Test] {
@@ -192,8 +198,8 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::step::StepInfo;
+    use super::*;
     use crate::dataset;
     use dahl_runtime::machine::Machine;
 

@@ -14,7 +14,7 @@ use crate::optim::{LearningRate, Optimizer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, Plan, PlanFile};
+use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -202,7 +202,8 @@ impl Trainer {
     /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after every so many
     /// steps.
     pub fn checkpoint(mut self, dir: impl Into<PathBuf>, every: Option<u64>) -> Self {
-        self.checkpoint = Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
+        self.checkpoint =
+            Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
         self
     }
 
@@ -227,6 +228,21 @@ impl Trainer {
         let mut model = model.clone();
         self.initialise(&mut model)?;
         in_dtype!(self, T => Run::<T>::new(self, &model, data)?.into_plans())
+    }
+
+    /// The plan of a full training step, for a look at its tasks and its memory.
+    pub fn plan_step(&self, model: &Sequential, data: &Dataset) -> Result<Planned> {
+        self.check(model, data)?;
+        let mut model = model.clone();
+        self.initialise(&mut model)?;
+        in_dtype!(self, T => Run::<T>::new(self, &model, data)?.plan_full())
+    }
+
+    /// What the first step of [`Trainer::fit`] comes to. The model stays as it is.
+    pub fn first_step(&self, model: &Sequential, data: &Dataset) -> Result<StepDump> {
+        let mut order = fit::order(self.seed, 1, data.train.len());
+        order.truncate(self.batch);
+        self.replay_batches(&mut model.clone(), data, &[order])
     }
 
     /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
