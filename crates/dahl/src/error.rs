@@ -42,6 +42,11 @@ impl Error {
         self
     }
 
+    /// The sentence, without the path of what it is about.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind

@@ -3,6 +3,7 @@
 mod builtin;
 mod file;
 mod summary;
+mod tensors;
 
 pub use builtin::Builtin;
 pub use summary::SummaryRow;
