@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::exit::Exit;
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
@@ -56,7 +57,7 @@ enum DataCommand {
 }
 
 /// Shows or checks data sets.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<Exit> {
     match &args.command {
         DataCommand::List { folder: None, json } => print(*json, &known_json(), &known_text()),
         DataCommand::List { folder: Some(folder), json } => list(folder, *json),
@@ -65,7 +66,8 @@ pub fn run(args: &Args) -> Result<()> {
             let options = Options { shape: *shape, limit: *limit, n_threads: *threads, ..Options::default() };
             check(data, &options, *json)
         }
-    }
+    }?;
+    Ok(Exit::Done)
 }
 
 /// `CxHxW` as numbers.

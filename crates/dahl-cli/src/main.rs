@@ -1,43 +1,90 @@
 //! The `dahl` command: the only place with argument parsing and printing.
+//!
+//! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
 
+mod completions;
 mod data;
+mod diff;
+mod eval;
+mod exit;
+mod machine;
+mod model;
+mod open;
+mod output;
+mod parse;
+mod predict;
 mod trace;
 mod train;
+mod trained;
 
 use clap::{Parser, Subcommand};
+use exit::{Exit, FAILED};
 use std::process::ExitCode;
 
 /// Trains neural networks as a graph of asynchronous tasks.
 #[derive(Parser)]
-#[command(name = "dahl", version, about, arg_required_else_help = true)]
+#[command(name = "dahl", version, about, arg_required_else_help = true, after_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+/// What ends `dahl --help`.
+const HELP: &str = "\
+Examples:
+  dahl train                       a small network on the digits that dahl brings along
+  dahl train --checkpoint run/     the same, saved after each epoch and on Ctrl-C
+  dahl predict run/ 0              what it makes of the first test image
+  dahl train --help                all settings, with examples
+
+Exit codes:
+  0    done
+  1    failed; a sentence on standard error says what, where and what to do
+  2    arguments that make no sense
+  130  training was interrupted by Ctrl-C";
+
 #[derive(Subcommand)]
 enum Command {
     /// Train a network and test it after every epoch
-    Train(train::Args),
+    Train(Box<train::Args>),
+    /// Test a trained network
+    Eval(eval::Args),
+    /// Tell the class of an image by a trained network
+    Predict(predict::Args),
+    /// List networks, or describe one: layers, shapes, parameters, flops, memory
+    Model(model::Args),
     /// List data sets, or check one
     Data(data::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
+    /// Compare the numbers of two files
+    Diff(diff::Args),
+    /// What this machine has: units, caches, memory, instructions, counters of energy
+    Machine(machine::Args),
+    /// Write a completion script for a shell
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Train(args) => train::run(&args),
+        Command::Train(args) => train::run(*args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Trace(args) => trace::run(&args),
+        // It has exit codes of its own.
+        Command::Diff(args) => return diff::run(&args),
+        Command::Machine(args) => machine::run(&args),
+        Command::Completions(args) => completions::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(exit) => exit.into(),
         // Whoever read our output has seen enough, as in `dahl train | head -1`.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("dahl: {error:#}");
-            ExitCode::FAILURE
+            FAILED.into()
         }
     }
 }
@@ -45,4 +92,25 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_declared_without_contradiction() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let (_, examples) = help.split_once("Examples:\n").unwrap_or_default();
+            let example = format!("  dahl {}", command.get_name());
+            assert!(examples.contains(&example), "{}: {help}", command.get_name());
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `dahl trace`.
 
+use crate::exit::Exit;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use dahl_runtime::trace::{Format, Reason, Trace};
@@ -39,7 +40,7 @@ enum FormatArg {
 }
 
 /// Converts or describes a trace.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<Exit> {
     let trace = Trace::load(&args.file)?;
     let format = match (args.to, &args.output) {
         (Some(FormatArg::Perfetto), _) => Format::Perfetto,
@@ -50,19 +51,20 @@ pub fn run(args: &Args) -> Result<()> {
         (None, None) => return summary(&trace),
     };
     match &args.output {
-        None => Ok(trace.write(format, stdout().lock())?),
+        None => trace.write(format, stdout().lock())?,
         Some(path) => {
             let same = path.canonicalize().ok().zip(args.file.canonicalize().ok());
             if same.is_some_and(|(output, input)| output == input) {
                 bail!("{} would be overwritten with itself: name another file", path.display());
             }
             let written = File::create(path).and_then(|file| trace.write(format, file));
-            written.with_context(|| format!("cannot write {}", path.display()))
+            written.with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
+    Ok(Exit::Done)
 }
 
-fn summary(trace: &Trace) -> Result<()> {
+fn summary(trace: &Trace) -> Result<Exit> {
     let mut out = stdout().lock();
     let n_events: usize = trace.workers.iter().map(Vec::len).sum();
     let (kernels, idle) = trace.seconds();
@@ -81,5 +83,5 @@ fn summary(trace: &Trace) -> Result<()> {
     for (reason, seconds) in Reason::ALL.into_iter().zip(idle).filter(|(_, seconds)| *seconds > 0.0) {
         writeln!(out, "idle: {:<13} {:>6.2} %  {:>9.3} ms", reason.name(), percent(seconds), 1e3 * seconds)?;
     }
-    Ok(())
+    Ok(Exit::Done)
 }

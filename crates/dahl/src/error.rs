@@ -36,7 +36,13 @@ impl Error {
         Error { kind: ErrorKind::Setting, message: message.into() }
     }
 
-    /// The sentence alone, without the path.
+    /// The same error, with the layer that it is about.
+    pub(crate) fn in_layer(mut self, name: &str) -> Self {
+        self.message = format!("{name}: {}", self.message);
+        self
+    }
+
+    /// The sentence, without the path of what it is about.
     pub fn message(&self) -> &str {
         &self.message
     }

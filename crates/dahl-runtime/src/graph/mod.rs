@@ -67,6 +67,11 @@ pub struct Var {
 }
 
 impl Var {
+    /// The number of the array in its graph.
+    pub fn array(&self) -> usize {
+        self.array
+    }
+
     /// The extents of the view.
     pub fn shape(&self) -> Shape {
         self.shape
@@ -77,7 +82,8 @@ impl Var {
         self.dtype
     }
 
-    fn overlaps(&self, other: &Var) -> bool {
+    /// Whether some element belongs to both views.
+    pub fn overlaps(&self, other: &Var) -> bool {
         let (end, other_end) = (self.offset + self.shape.len(), other.offset + other.shape.len());
         self.array == other.array && self.offset < other_end && other.offset < end
     }

@@ -1,6 +1,6 @@
 //! Pinning a thread to a core, where the operating system can.
 
-#![expect(unsafe_code, reason = "calls the C library")]
+#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "calls the C library"))]
 
 /// Pins the calling thread to a core. Failure (a core outside the allowed set, a system without affinity) is
 /// harmless: the thread then runs where the system puts it.

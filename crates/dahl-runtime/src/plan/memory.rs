@@ -116,7 +116,7 @@ pub(super) fn adopt(
 }
 
 /// The tasks that touch each buffer, in task order.
-fn users(lowered: &Lowered) -> Vec<Vec<TaskId>> {
+pub(super) fn users(lowered: &Lowered) -> Vec<Vec<TaskId>> {
     let mut users = vec![Vec::new(); lowered.buffers.len()];
     for (id, task) in lowered.tasks.iter().enumerate() {
         // Places count too: a kernel may be handed the address of a tile of which it touches nothing.

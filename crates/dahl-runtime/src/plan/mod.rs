@@ -8,6 +8,7 @@
 mod cut;
 mod place;
 mod memory;
+mod profile;
 mod hash;
 pub mod file;
 
@@ -16,6 +17,7 @@ pub use file::PlanFile;
 pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
 pub use place::Placement;
+pub use profile::MemoryProfile;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Lowered, lower};

@@ -1,7 +1,18 @@
 //! Training: record a step once, plan it, replay it for every batch.
 
+pub mod checkpoint;
+mod diagnose;
+mod feed;
+mod fit;
+mod position;
+mod report;
+mod run;
+mod saved;
+mod state;
 mod step;
 mod trainer;
 
+pub use checkpoint::Checkpoint;
+pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, StepDump};
 pub use step::StepKind;
-pub use trainer::{Epoch, PlanSummary, Report, Schedule, StepDump, Trainer};
+pub use trainer::{Schedule, Trainer};

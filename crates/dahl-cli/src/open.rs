@@ -1,0 +1,95 @@
+//! Opening what arguments name: data sets, models, checkpoints.
+
+use anyhow::{Context, Result};
+use dahl::dataset::{self, Dataset, Options};
+use dahl::model::Sequential;
+use dahl::train::Checkpoint;
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::fs;
+use std::io::{IsTerminal, stderr};
+use std::path::{MAIN_SEPARATOR, Path};
+
+/// A data set by its description. Reading many images takes its time, which a bar shows.
+pub fn data(spec: &str, options: &Options, is_quiet: bool) -> Result<Dataset> {
+    let is_hidden = is_quiet || !stderr().is_terminal();
+    let bar =
+        if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(0).with_message("reading images") };
+    let data = dataset::open_with(spec, options, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    data.context("cannot load the data")
+}
+
+/// Whether a model is a file, and not a name.
+pub fn is_file(spec: &str) -> bool {
+    spec.ends_with(".toml") || spec.contains(MAIN_SEPARATOR) || Path::new(spec).is_file()
+}
+
+/// A model by name, or from a file.
+pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> Result<Sequential> {
+    if let (false, Some(input), Some(classes)) = (is_file(spec), input, classes) {
+        return Ok(Sequential::builtin(spec, input, classes)?);
+    }
+    let text = fs::read_to_string(spec).with_context(|| format!("{spec}: cannot read the model file"))?;
+    Ok(Sequential::from_toml(&text, spec, input, classes)?)
+}
+
+/// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones are not.
+pub fn checkpoint(path: &Path) -> Result<Checkpoint> {
+    let loaded = Checkpoint::load(path)?;
+    for refused in &loaded.refused {
+        eprintln!("dahl: {} is passed over: {}", refused.path.display(), refused.reason);
+    }
+    if !loaded.refused.is_empty() {
+        eprintln!("dahl: going back to {}", loaded.path.display());
+    }
+    Ok(loaded.checkpoint)
+}
+
+const MODEL: &str = "model";
+const DATA: &str = "data";
+const CLASS_NAMES: &str = "classes";
+
+/// What a checkpoint notes beside settings, so that it can be used without anything else.
+pub fn notes(model: &str, spec: &str, data: &Dataset) -> Vec<(&'static str, String)> {
+    vec![
+        (MODEL, model.to_string()),
+        (DATA, spec.to_string()),
+        (CLASS_NAMES, json!(data.class_names).to_string()),
+    ]
+}
+
+/// What a checkpoint says about itself.
+pub struct Described {
+    /// What the model is called.
+    pub name: String,
+    /// The model, without weights.
+    pub model: Sequential,
+    /// The data that it was trained on.
+    pub data: String,
+    /// The names of the classes.
+    pub classes: Vec<String>,
+}
+
+/// Reads what a checkpoint says about itself.
+pub fn describe(checkpoint: &Checkpoint) -> Result<Described> {
+    let setting = |key: &str| {
+        let value = checkpoint.settings.get(key).map(String::as_str);
+        value.with_context(|| {
+            format!("the checkpoint has no setting '{key}': it was not written by dahl train")
+        })
+    };
+    let note = |key: &str| setting(&format!("note.{key}"));
+    let classes =
+        serde_json::from_str(note(CLASS_NAMES)?).context("the checkpoint has no list of classes")?;
+    let model = Sequential::from_toml(setting(MODEL)?, "the model of the checkpoint", None, None)?;
+    Ok(Described { name: note(MODEL)?.to_string(), model, data: note(DATA)?.to_string(), classes })
+}
+
+/// The epoch in which a checkpoint goes on.
+pub fn epoch_of(checkpoint: &Checkpoint) -> usize {
+    checkpoint.settings.get("position.epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(1)
+}

@@ -1,0 +1,106 @@
+//! Values of arguments, checked as they are parsed: what makes no sense never gets further.
+
+use clap::ValueEnum;
+use dahl_runtime::array::Dtype;
+use std::time::Duration;
+
+/// Element types that can be computed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DtypeArg {
+    /// 32 bits
+    F32,
+    /// 64 bits
+    F64,
+}
+
+impl From<DtypeArg> for Dtype {
+    fn from(dtype: DtypeArg) -> Dtype {
+        match dtype {
+            DtypeArg::F32 => Dtype::F32,
+            DtypeArg::F64 => Dtype::F64,
+        }
+    }
+}
+
+/// More threads than any machine has cores for.
+const MAX_WORKERS: usize = 4096;
+
+/// A number of things that cannot be missing.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a whole number from 1 up is needed".into()),
+        Ok(number) => Ok(number),
+    }
+}
+
+/// A number of workers.
+pub fn workers(text: &str) -> Result<usize, String> {
+    match at_least_one(text) {
+        Ok(number) if number > MAX_WORKERS => Err(format!("at most {MAX_WORKERS} workers are possible")),
+        other => other,
+    }
+}
+
+/// A rate.
+pub fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => Err("a number from 0 up is needed".into()),
+    }
+}
+
+/// A share that leaves something for the rest.
+pub fn below_one(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
+        _ => Err("a number from 0 to below 1 is needed".into()),
+    }
+}
+
+/// A stretch of time that makes sense as a limit.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a number of seconds above 0 is needed".into())
+}
+
+/// The extents of an image: `3x32x32`.
+pub fn image_shape(text: &str) -> Result<[usize; 3], String> {
+    let extents: Option<Vec<usize>> =
+        text.split('x').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
+    let extents = extents.and_then(|extents| <[usize; 3]>::try_from(extents).ok());
+    extents.ok_or_else(|| "channels, height and width are needed, as in 3x32x32".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_make_no_sense_are_refused() {
+        for text in ["0", "-1", "1.5", "", "many", "99999999999999999999"] {
+            assert!(at_least_one(text).is_err(), "{text}");
+        }
+        for text in ["-0.1", "nan", "inf", "-inf", "", "fast"] {
+            assert!(not_negative(text).is_err(), "{text}");
+            assert!(below_one(text).is_err(), "{text}");
+        }
+        assert!(below_one("1").is_err());
+        for text in ["0", "-1", "nan", "inf", "1e300", "1e-300", "soon"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        assert!(workers("4097").is_err());
+        for text in ["", "3", "3x32", "3x32x32x1", "0x8x8", "3x-1x2", "axbxc"] {
+            assert!(image_shape(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn others_are_taken() {
+        assert_eq!(at_least_one("1"), Ok(1));
+        assert_eq!(not_negative("1e-3"), Ok(0.001));
+        assert_eq!(below_one("0"), Ok(0.0));
+        assert_eq!(workers("4096"), Ok(4096));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(image_shape("3x32x28"), Ok([3, 32, 28]));
+    }
+}

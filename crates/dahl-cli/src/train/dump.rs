@@ -1,0 +1,80 @@
+//! `--batches` and `--dump`: exactly these batches, and everything that another program needs to compare.
+
+use anyhow::{Context, Result, bail};
+use dahl::model::Sequential;
+use dahl::tensors::{Tensor, Tensors};
+use dahl::train::StepDump;
+use dahl_runtime::array::Dtype;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder that a run is dumped into.
+pub struct Dump {
+    dir: PathBuf,
+    dtype: Dtype,
+}
+
+impl Dump {
+    /// Makes the folder.
+    pub fn create(dir: &Path, dtype: Dtype) -> Result<Dump> {
+        fs::create_dir_all(dir)
+            .with_context(|| format!("{}: the folder for --dump cannot be made", dir.display()))?;
+        Ok(Dump { dir: dir.to_path_buf(), dtype })
+    }
+
+    /// Writes the loss of each step, before its update.
+    pub fn losses(&self, losses: &[f64]) -> Result<()> {
+        let path = self.dir.join("losses.json");
+        let text = serde_json::to_string(losses).context("losses are numbers")?;
+        fs::write(&path, text + "\n").with_context(|| format!("{} cannot be written", path.display()))
+    }
+
+    /// Writes logits, loss and gradients of the first step.
+    pub fn first_step(&self, model: &Sequential, step: &StepDump) -> Result<()> {
+        let classes = model.classes()?;
+        let mut tensors = Tensors::new();
+        let loss = step.losses.first().copied().unwrap_or(f64::NAN);
+        tensors.insert("loss", Tensor::from_f64(self.dtype, &[], &[loss])?);
+        tensors.insert(
+            "logits",
+            Tensor::from_f64(self.dtype, &[step.logits.len() / classes, classes], &step.logits)?,
+        );
+        for named in model.parameters()? {
+            let shape = named.parameter.shape;
+            let gradient = &step.gradients[named.offset..named.offset + shape.len()];
+            tensors.insert(format!("grad.{}", named.name), Tensor::from_f64(self.dtype, &shape, gradient)?);
+        }
+        Ok(tensors.save(self.dir.join("step1.safetensors"))?)
+    }
+
+    /// Writes the weights and running statistics at the end.
+    pub fn last(&self, model: &Sequential) -> Result<()> {
+        Ok(model.to_tensors(self.dtype)?.save(self.dir.join("final.safetensors"))?)
+    }
+}
+
+/// Reads batches: `indices` of [steps, batch] whole numbers, each that of a training image.
+pub fn read_batches(path: &Path) -> Result<Vec<Vec<u32>>> {
+    let tensors = Tensors::load(path)?;
+    let place = path.display();
+    let Some(indices) = tensors.get("indices") else {
+        let names: Vec<&str> = tensors.names().collect();
+        bail!(
+            "{place}: expected a tensor 'indices' of [steps, batch], but there are only: {}",
+            names.join(", ")
+        );
+    };
+    let &[steps, batch] = indices.shape() else {
+        bail!("{place}: expected indices of [steps, batch], but they are {:?}", indices.shape());
+    };
+    let Some(values) = indices.get::<i64>() else {
+        bail!("{place}: expected indices of type i64, but they are {}", indices.dtype());
+    };
+    if steps == 0 || batch == 0 {
+        bail!(
+            "{place}: expected at least one batch of at least one image, but indices are [{steps}, {batch}]"
+        );
+    }
+    let index = |&value: &i64| u32::try_from(value).with_context(|| format!("{place}: {value} is no image"));
+    values.chunks_exact(batch).map(|row| row.iter().map(index).collect()).collect()
+}

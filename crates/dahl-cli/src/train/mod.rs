@@ -1,0 +1,115 @@
+//! `dahl train`: from arguments to a trainer, and from what it reports to lines.
+
+mod args;
+mod dump;
+mod interrupt;
+mod memory;
+mod metrics;
+mod progress;
+mod rate;
+mod report;
+mod resume;
+mod setup;
+
+pub use args::Args;
+
+use crate::exit::Exit;
+use crate::output::say;
+use anyhow::{Context, Result};
+use dahl::train::{Event, Report};
+use progress::Bar;
+use setup::Job;
+use std::ops::ControlFlow;
+
+/// Trains as the arguments say, and reports.
+pub fn run(args: Args) -> Result<Exit> {
+    let mut job = Job::new(args)?;
+    report::start(&job)?;
+    if let Some(path) = &job.args.save_plan {
+        job.trainer.make_plans(&job.model, &job.data).context("planning failed")?.save(path)?;
+    }
+    if job.args.memory_report {
+        let planned = job.trainer.plan_step(&job.model, &job.data).context("planning failed")?;
+        match job.args.json {
+            true => say(memory::to_json(&planned, &job.machine))?,
+            false => say(format!("\n{}\n", memory::words(&planned, &job.machine)))?,
+        }
+    }
+    match job.batches.take() {
+        Some(batches) => replay(&mut job, &batches),
+        None => fit(&mut job),
+    }
+}
+
+/// Trains epoch after epoch.
+fn fit(job: &mut Job) -> Result<Exit> {
+    let Job { args, data, model, trainer, dump, metrics, n_epochs, .. } = job;
+    // A run that goes on has no first step.
+    let first = match dump.is_some() && args.resume.is_none() {
+        true => Some(trainer.first_step(model, data).context("training failed")?),
+        false => None,
+    };
+    interrupt::listen();
+    let mut bar = Bar::new(args.json);
+    let (mut told, mut losses) = (Ok(()), Vec::new());
+    let report = trainer.fit_with(model, data, |event| {
+        let now = match event {
+            Event::Step(step) => {
+                if dump.is_some() {
+                    losses.push(step.loss);
+                }
+                let all = *n_epochs as u64 * step.n_steps as u64;
+                bar.step(&step, args.steps.map_or(all, |steps| all.min(steps as u64)));
+                Ok(())
+            }
+            Event::Epoch(epoch) => {
+                let written = metrics.as_mut().map_or(Ok(()), |metrics| metrics.add(epoch));
+                written.and(bar.suspend(|| say(report::epoch(args, epoch))).map_err(Into::into))
+            }
+            Event::Saved(_) => Ok(()),
+        };
+        // The first of these errors is told after the training, which they are no reason to give up.
+        told = std::mem::replace(&mut told, Ok(())).and(now);
+        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish();
+    let report = report.context("training failed")?;
+    // Before anything is said: nobody may be listening any more.
+    if let Some(path) = &args.trace {
+        report.trace.save(path)?;
+    }
+    if let Some(dump) = dump {
+        dump.losses(&losses)?;
+        if let Some(first) = &first {
+            dump.first_step(model, first)?;
+        }
+        dump.last(model)?;
+    }
+    told?;
+    finish(job, &report)
+}
+
+/// Trains on exactly the batches that were given.
+fn replay(job: &mut Job, batches: &[Vec<u32>]) -> Result<Exit> {
+    let Job { args, data, model, trainer, dump, .. } = job;
+    let before = model.clone();
+    let steps = trainer.replay_batches(model, data, batches).context("training failed")?;
+    if let Some(dump) = dump {
+        dump.losses(&steps.losses)?;
+        dump.first_step(&before, &steps)?;
+        dump.last(model)?;
+    }
+    let test = trainer.evaluate(model, data).context("the evaluation failed")?;
+    report::replayed(args, &steps, &test)?;
+    Ok(Exit::Done)
+}
+
+/// What is said in the end, and how the command ends.
+fn finish(job: &Job, report: &Report) -> Result<Exit> {
+    if report.is_stopped {
+        report::stopped(job, report)?;
+        return Ok(Exit::Interrupted);
+    }
+    report::summary(job, report)?;
+    Ok(Exit::Done)
+}

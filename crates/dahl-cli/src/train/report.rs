@@ -1,0 +1,175 @@
+//! What is said before, during and after a run, in words or as JSON lines.
+
+use super::Args;
+use super::setup::Job;
+use crate::output::{bytes, count, say, thousands};
+use anyhow::Result;
+use dahl::train::{Epoch, Evaluation, PlanSummary, Report, StepDump};
+use serde_json::{Value, json};
+
+/// The lines before the first epoch.
+pub fn start(job: &Job) -> Result<()> {
+    if job.args.json {
+        return Ok(());
+    }
+    let Job { args, data, model, machine, .. } = job;
+    let [channels, height, width] = data.shape;
+    say(format!(
+        "{}: {} training and {} test images of {channels}x{height}x{width}, {} classes",
+        data.name,
+        data.train.len(),
+        data.test.len(),
+        data.classes
+    ))?;
+    let batch = job.batches.as_ref().and_then(|batches| batches.first()).map_or(args.batch, Vec::len);
+    say(format!(
+        "{}: {} weights, batch {batch}, {}, {}",
+        job.name,
+        model.n_weights()?,
+        job.optimizer(),
+        count(machine.units.len(), "worker")
+    ))?;
+    if let Some(step) = job.resumed_at {
+        say(format!("going on after step {step}"))?;
+    }
+    Ok(())
+}
+
+/// The line of an epoch.
+pub fn epoch(args: &Args, epoch: &Epoch) -> String {
+    // Too few steps to measure leave nothing to report.
+    let usage = Some(&epoch.usage).filter(|usage| usage.n_steps > 0);
+    if args.json {
+        let line = json!({
+            "epoch": epoch.epoch,
+            "loss": epoch.loss,
+            "accuracy": epoch.accuracy,
+            "test_loss": epoch.test_loss,
+            "test_accuracy": epoch.test_accuracy,
+            "images_per_s": epoch.images_per_s,
+            "seconds": epoch.seconds,
+            "peak_bytes": epoch.peak_bytes,
+            "stall": epoch.stall,
+            "median_step_us": usage.map(|usage| 1e6 * usage.median_step_seconds),
+            "overhead": usage.map(|usage| usage.overhead),
+            "median_overhead": usage.map(|usage| usage.median_overhead),
+        });
+        return line.to_string();
+    }
+    let overhead = usage.map_or(String::new(), |usage| {
+        format!("   overhead {:.1} % (mean {:.1} %)", 100.0 * usage.median_overhead, 100.0 * usage.overhead)
+    });
+    let stall = match epoch.stall > 0.001 {
+        true => format!("   waited for images {:.1} %", 100.0 * epoch.stall),
+        false => String::new(),
+    };
+    format!(
+        "epoch {:>3}   loss {:.4}   test accuracy {:>6.2} %   {:>9} images/s{overhead}{stall}",
+        epoch.epoch,
+        epoch.loss,
+        100.0 * epoch.test_accuracy,
+        thousands(epoch.images_per_s as u64),
+    )
+}
+
+/// The lines after the last epoch.
+pub fn summary(job: &Job, report: &Report) -> Result<()> {
+    let args = &job.args;
+    if args.json {
+        return Ok(say(json!({ "summary": to_json(report) }))?);
+    }
+    let Some(last) = report.epochs.last() else {
+        let n = count(report.n_steps as usize, "step");
+        return Ok(say(format!("all {n} were done already; ask for more with --epochs or --steps"))?);
+    };
+    say(format!("\ntest accuracy {:.2} %", 100.0 * last.test_accuracy))?;
+    let PlanSummary { n_tasks, bytes: planned, bytes_unshared, state_bytes } = report.plan;
+    say(format!(
+        "a step: {n_tasks} tasks in {} planned ahead ({} without sharing), beside {} of weights and data",
+        bytes(planned as u64),
+        bytes(bytes_unshared as u64),
+        bytes(state_bytes as u64)
+    ))?;
+    say(format!("plan {} ({})", report.plans.hash(), report.plans.origin()))?;
+    if let Some(path) = &args.trace {
+        say(format!("trace of the newest full steps: {}", path.display()))?;
+    }
+    if let Some(path) = &report.checkpoint {
+        say(format!("checkpoint: {}", path.display()))?;
+    }
+    if let Some(next) = next(args) {
+        say(format!("next: {next}"))?;
+    }
+    Ok(())
+}
+
+/// What to try after this run.
+fn next(args: &Args) -> Option<String> {
+    match (&args.checkpoint, args.data.as_str()) {
+        (Some(dir), _) => Some(format!("dahl eval {0}, or dahl predict {0} 0", dir.display())),
+        (None, "digits") => Some(
+            "dahl train --checkpoint run, then dahl predict run 0; or --data FOLDER with MNIST, CIFAR-10 or your own images".into(),
+        ),
+        _ => None,
+    }
+}
+
+/// The lines after Ctrl-C.
+pub fn stopped(job: &Job, report: &Report) -> Result<()> {
+    let Some(dir) = job.args.checkpoint.as_ref().filter(|_| report.checkpoint.is_some()) else {
+        if job.args.json {
+            return Ok(say(json!({ "summary": to_json(report) }))?);
+        }
+        let n = count(report.n_steps as usize, "step");
+        return Ok(say(format!("\nstopped after {n}; nothing was saved, as there was no --checkpoint DIR"))?);
+    };
+    if job.args.json {
+        return Ok(say(json!({ "summary": to_json(report) }))?);
+    }
+    let n = count(report.n_steps as usize, "step");
+    say(format!("\nstopped after {n} and saved; to go on: dahl train --resume {}", dir.display()))?;
+    Ok(())
+}
+
+fn to_json(report: &Report) -> Value {
+    let last = report.epochs.last();
+    let PlanSummary { n_tasks, bytes, bytes_unshared, state_bytes } = report.plan;
+    json!({
+        "test_accuracy": last.map(|epoch| epoch.test_accuracy),
+        "test_loss": last.map(|epoch| epoch.test_loss),
+        "steps": report.n_steps,
+        "stopped": report.is_stopped,
+        "checkpoint": report.checkpoint,
+        "tasks_per_step": n_tasks,
+        "mem_max_bytes": bytes,
+        "mem_unshared_bytes": bytes_unshared,
+        "state_bytes": state_bytes,
+        "plan_hash": report.plans.hash().to_string(),
+        "plan_origin": report.plans.origin(),
+    })
+}
+
+/// The lines after given batches.
+pub fn replayed(args: &Args, steps: &StepDump, test: &Evaluation) -> Result<()> {
+    let (first, last) = (steps.losses.first(), steps.losses.last());
+    if args.json {
+        let line = json!({
+            "summary": {
+                "steps": steps.losses.len(),
+                "first_loss": first,
+                "last_loss": last,
+                "test_loss": test.loss,
+                "test_accuracy": test.accuracy,
+            }
+        });
+        return Ok(say(line)?);
+    }
+    let (first, last) = (first.copied().unwrap_or(f64::NAN), last.copied().unwrap_or(f64::NAN));
+    let n = count(steps.losses.len(), "step");
+    say(format!("{n} on given batches: loss {first:.6} at first, {last:.6} at last"))?;
+    say(format!("test accuracy {:.2} %", 100.0 * test.accuracy))?;
+    if let Some(dir) = &args.dump {
+        say(format!("dumped into {}", dir.display()))?;
+    }
+    Ok(())
+}

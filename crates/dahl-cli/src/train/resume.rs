@@ -1,0 +1,59 @@
+//! What a checkpoint remembers of the command that made it, and going on with that.
+//!
+//! Settings are kept as arguments, spelt as a user would. A run that goes on parses them first and its own arguments after
+//! them, so everything that is not said again is as it was.
+
+use super::{Args, rate};
+use crate::Cli;
+use crate::Command;
+use anyhow::{Context, Result, bail};
+use clap::{Parser, ValueEnum};
+use dahl::train::Checkpoint;
+use std::ffi::OsString;
+
+/// The note under which a checkpoint keeps the arguments, one per line.
+pub const ARGUMENTS: &str = "arguments";
+
+/// The arguments that a run consists of, whatever machine it is continued on.
+pub fn arguments(args: &Args, n_epochs: usize) -> String {
+    let rate = args.learning_rate();
+    let mut lines = vec![
+        format!("--data={}", args.data),
+        format!("--batch={}", args.batch),
+        format!("--optimizer={}", spelt(args.optimizer)),
+        format!("--lr={}", rate.base),
+        format!("--lr-schedule={}", rate::text(rate.decay)),
+        format!("--warmup={}", rate.warm_up),
+        format!("--dtype={}", spelt(args.dtype)),
+        format!("--seed={}", args.seed),
+    ];
+    // Where only steps were asked for, more of them may be asked for later.
+    let is_counted = args.epochs.is_some() || args.steps.is_none();
+    lines.extend(is_counted.then(|| format!("--epochs={n_epochs}")));
+    lines.extend(args.limit.map(|limit| format!("--limit={limit}")));
+    lines.extend(args.input.map(|[c, h, w]| format!("--input={c}x{h}x{w}")));
+    lines.extend(args.steps.map(|steps| format!("--steps={steps}")));
+    lines.extend(args.momentum.map(|momentum| format!("--momentum={momentum}")));
+    lines.extend(args.weight_decay.map(|decay| format!("--weight-decay={decay}")));
+    lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
+    lines.join("\n")
+}
+
+fn spelt(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+/// The arguments of this command with those of a checkpoint before them.
+pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
+    let own: Vec<OsString> = std::env::args_os().collect();
+    let kept = checkpoint.settings.get(&format!("note.{ARGUMENTS}")).context(
+        "the checkpoint does not say with which arguments it was made: it was not written by dahl train",
+    )?;
+    // `dahl train`, what was said then, what is said now.
+    let (command, own) = own.split_at(own.len().min(2));
+    let all = command.iter().cloned().chain(kept.lines().map(OsString::from)).chain(own.iter().cloned());
+    match Cli::try_parse_from(all).context("the arguments of the checkpoint are not understood")?.command {
+        Command::Train(args) => Ok(*args),
+        _ => bail!("only dahl train goes on from a checkpoint"),
+    }
+}

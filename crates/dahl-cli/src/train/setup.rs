@@ -1,0 +1,138 @@
+//! From arguments to everything that a run needs, checked before anything is trained.
+
+use super::dump::{Dump, read_batches};
+use super::metrics::Metrics;
+use super::{Args, resume};
+use crate::open;
+use crate::output::say;
+use anyhow::{Context, Result, bail};
+use dahl::Trainer;
+use dahl::dataset::{Dataset, Options};
+use dahl::model::Sequential;
+use dahl::tensors::Tensors;
+use dahl::train::Checkpoint;
+use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::plan::PlanFile;
+use dahl_runtime::trace::Format;
+use std::path::Path;
+
+/// A run that can begin.
+pub struct Job {
+    /// The arguments, with those of the checkpoint that the run goes on from.
+    pub args: Args,
+    pub data: Dataset,
+    /// What the model is called.
+    pub name: String,
+    pub model: Sequential,
+    pub machine: Machine,
+    pub trainer: Trainer,
+    pub n_epochs: usize,
+    /// The step that the run goes on after.
+    pub resumed_at: Option<u64>,
+    pub batches: Option<Vec<Vec<u32>>>,
+    pub dump: Option<Dump>,
+    pub metrics: Option<Metrics>,
+}
+
+impl Job {
+    pub fn new(mut args: Args) -> Result<Job> {
+        let resumed = args.resume.as_deref().map(open::checkpoint).transpose()?;
+        if let Some(checkpoint) = &resumed {
+            args = resume::merged(checkpoint)?;
+            // Where a run came from, it goes on.
+            args.checkpoint = args.checkpoint.take().or_else(|| args.resume.clone());
+        }
+        let optimizer = match args.optimizer() {
+            Ok(optimizer) => optimizer,
+            Err(sentence) => bail!("{sentence}"),
+        };
+        let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
+        let data = open::data(&args.data, &options, args.json)?;
+        let (name, mut model) = match (&args.model, &resumed) {
+            (None, Some(checkpoint)) => {
+                let described = open::describe(checkpoint)?;
+                (described.name, described.model)
+            }
+            (spec, _) => {
+                let spec = spec.as_deref().unwrap_or("seed");
+                (spec.to_string(), open::model(spec, Some(data.shape), Some(data.classes))?)
+            }
+        };
+        if let Some(path) = &args.init {
+            let weights = Tensors::load(path)?;
+            model.set_tensors(&weights).with_context(|| format!("{} does not fit", path.display()))?;
+        }
+        let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
+        let machine = if args.test_unit { machine.with_test_unit() } else { machine };
+        let n_epochs = args.n_epochs(data.train.len());
+        let mut trainer = Trainer::new(&machine)
+            .optimizer(optimizer)
+            .learning_rate(args.learning_rate())
+            .batch(args.batch)
+            .epochs(n_epochs)
+            .max_steps(args.steps.map(|steps| steps as u64))
+            .seed(args.seed)
+            .watchdog(args.watchdog)
+            .dtype(args.dtype.into())
+            .schedule(args.schedule.into())
+            .note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+        for (key, value) in open::notes(&name, &args.data, &data) {
+            trainer = trainer.note(key, value);
+        }
+        if let Some(path) = &args.plan {
+            let plans = PlanFile::load(path)?;
+            if plans.was_edited() && !args.json {
+                say(format!("{} was edited since it was written", path.display()))?;
+            }
+            trainer = trainer.plan(plans);
+        }
+        if let Some(dir) = &args.checkpoint {
+            if args.resume.as_ref() != Some(dir) {
+                no_other_run(dir)?;
+            }
+            trainer = trainer.checkpoint(dir, args.checkpoint_every.map(|steps| steps as u64));
+        } else if args.checkpoint_every.is_some() {
+            bail!("--checkpoint-every needs a folder to save into: add --checkpoint DIR");
+        }
+        let epoch = resumed.as_ref().map_or(1, open::epoch_of);
+        let resumed_at = resumed.as_ref().map(|checkpoint| checkpoint.step);
+        if let Some(checkpoint) = resumed {
+            trainer = trainer.resume(checkpoint);
+        }
+        // Whatever cannot be written is better known now than after the training.
+        if let Some(path) = &args.trace {
+            Format::of_path(path)?;
+            writable(path)?;
+        }
+        let dump = args.dump.as_deref().map(|dir| Dump::create(dir, args.dtype.into())).transpose()?;
+        let metrics = args.metrics.as_deref().map(|path| Metrics::create(path, epoch)).transpose()?;
+        let mut batches = args.batches.as_deref().map(read_batches).transpose()?;
+        if let (Some(batches), Some(steps)) = (&mut batches, args.steps) {
+            batches.truncate(steps);
+        }
+        Ok(Job { args, data, name, model, machine, trainer, n_epochs, resumed_at, batches, dump, metrics })
+    }
+
+    /// Optimiser and learning rate in a few words.
+    pub fn optimizer(&self) -> String {
+        let optimizer = self.args.optimizer().map_or(String::new(), |optimizer| optimizer.to_string());
+        format!("{optimizer}, learning rate {}", self.args.learning_rate())
+    }
+}
+
+/// Refuses a folder with checkpoints of a run that this one does not go on from: they would be mixed up.
+fn no_other_run(dir: &Path) -> Result<()> {
+    let steps = if dir.is_dir() { Checkpoint::steps(dir)? } else { Vec::new() };
+    if let Some(last) = steps.last() {
+        let dir = dir.display();
+        bail!(
+            "{dir} has checkpoints of another run, up to step {last}: go on with --resume {dir}, or name another folder"
+        );
+    }
+    Ok(())
+}
+
+fn writable(path: &Path) -> Result<()> {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.map(drop).with_context(|| format!("{} cannot be written", path.display()))
+}

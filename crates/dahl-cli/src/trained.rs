@@ -1,0 +1,116 @@
+//! A trained model from a file: what `dahl eval` and `dahl predict` have in common.
+
+use crate::open::{self, Described};
+use crate::parse::{DtypeArg, image_shape, workers};
+use anyhow::{Context, Result, bail};
+use dahl::Trainer;
+use dahl::dataset::{Dataset, Options};
+use dahl::model::Sequential;
+use dahl::tensors::Tensors;
+use dahl_runtime::array::Dtype;
+use dahl_runtime::machine::{Machine, n_cores};
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+/// Where the model is, and how to use it.
+#[derive(clap::Args)]
+pub struct TrainedArgs {
+    /// A checkpoint: a folder of them (the newest is taken), a file, or weights with --model
+    #[arg(value_name = "CHECKPOINT")]
+    pub checkpoint: PathBuf,
+    /// Other data than the model was trained on
+    #[arg(long)]
+    pub data: Option<String>,
+    /// The network, where the file has weights only: a name that `dahl model` lists, or a model file (.toml)
+    #[arg(long, value_name = "NAME|FILE")]
+    pub model: Option<String>,
+    /// Channels, height and width of the images, where the file has weights only and the data does not say
+    #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
+    pub input: Option<[usize; 3]>,
+    /// Element type to compute in [default: as in training]
+    #[arg(long, value_enum)]
+    pub dtype: Option<DtypeArg>,
+    /// Worker threads; the result does not depend on it [default: one per core]
+    #[arg(long, value_parser = workers)]
+    pub workers: Option<usize>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A model with weights.
+pub struct Trained {
+    pub name: String,
+    pub model: Sequential,
+    /// Steps of training, where that is known.
+    pub steps: Option<u64>,
+    /// What names the data.
+    spec: String,
+    input: Option<[usize; 3]>,
+    pub classes: Vec<String>,
+    data: Option<Dataset>,
+    trainer: Trainer,
+}
+
+impl Trained {
+    /// Opens what the arguments name.
+    pub fn open(args: &TrainedArgs) -> Result<Trained> {
+        let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
+        let trainer = |dtype: Dtype| Trainer::new(&machine).dtype(args.dtype.map_or(dtype, Dtype::from));
+        if let Some(spec) = &args.model {
+            let Some(data) = &args.data else {
+                bail!("--model needs --data, which says what images and classes there are")
+            };
+            let data = open::data(data, &Options { shape: args.input, ..Options::default() }, args.json)?;
+            let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
+            let tensors = Tensors::load(&args.checkpoint)?;
+            model.set_tensors(&tensors).with_context(|| args.checkpoint.display().to_string())?;
+            let is_double = tensors.iter().any(|(_, tensor)| tensor.dtype().bytes() == 8);
+            let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
+            let classes = data.class_names.clone();
+            let (name, spec, data) = (spec.clone(), String::new(), Some(data));
+            return Ok(Trained {
+                name,
+                model,
+                steps: None,
+                spec,
+                input: None,
+                classes,
+                data,
+                trainer: trainer(dtype),
+            });
+        }
+        let checkpoint = open::checkpoint(&args.checkpoint)?;
+        let Described { name, mut model, data, classes } = open::describe(&checkpoint)?;
+        model.set_tensors(&checkpoint.tensors).with_context(|| args.checkpoint.display().to_string())?;
+        let input = model.input();
+        let is_double = checkpoint.settings.get("dtype").is_some_and(|dtype| dtype == "f64");
+        let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
+        Ok(Trained {
+            name,
+            model,
+            steps: Some(checkpoint.step),
+            spec: args.data.clone().unwrap_or(data),
+            input: Some([input[0], input[1], input[2]]),
+            classes,
+            data: None,
+            trainer: trainer(dtype),
+        })
+    }
+
+    /// The data, read when it is asked for.
+    pub fn data(&self, is_quiet: bool) -> Result<Cow<'_, Dataset>> {
+        match &self.data {
+            Some(data) => Ok(Cow::Borrowed(data)),
+            None => {
+                let options = Options { shape: self.input, ..Options::default() };
+                Ok(Cow::Owned(open::data(&self.spec, &options, is_quiet)?))
+            }
+        }
+    }
+
+    /// What evaluates it.
+    pub fn trainer(&self) -> &Trainer {
+        &self.trainer
+    }
+}

@@ -1,0 +1,84 @@
+//! The command as a user calls it, for all test programs.
+
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of our own that goes with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dahl-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    /// The path of something in it.
+    pub fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a path in UTF-8").to_string()
+    }
+
+    /// Writes a file, and says where.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), text).expect("written");
+        self.file(name)
+    }
+
+    /// The bytes of a file.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        let path = self.0.join(name);
+        std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The command, to be started.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
+    command.args(arguments);
+    command
+}
+
+pub fn dahl(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("dahl runs")
+}
+
+/// What a command that must succeed prints.
+pub fn success(arguments: &[&str]) -> String {
+    let output = dahl(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?} should succeed, but: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The JSON lines that a command prints.
+pub fn json_lines(arguments: &[&str]) -> Vec<Value> {
+    let text = success(&[arguments, &["--json"]].concat());
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The sentence with which a command fails that has been told something wrong: not a panic, and nothing but a sentence.
+pub fn failure(arguments: &[&str]) -> String {
+    sentence(&format!("{arguments:?}"), &dahl(arguments), 1)
+}
+
+/// The same for arguments that make no sense by themselves.
+pub fn misuse(arguments: &[&str]) -> String {
+    sentence(&format!("{arguments:?}"), &dahl(arguments), 2)
+}
+
+/// The sentence of a command that ended with this code.
+pub fn sentence(what: &str, output: &Output, code: i32) -> String {
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
+    assert_eq!(output.status.code(), Some(code), "{what} should end with {code}: {text}");
+    assert!(!text.contains("panicked") && !text.trim().is_empty(), "{what}: {text}");
+    text
+}

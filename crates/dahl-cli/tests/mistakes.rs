@@ -1,0 +1,202 @@
+//! Wrong input of every kind: a sentence, an exit code, and no panic.
+
+mod command;
+
+use command::{Folder, failure, misuse, sentence, success};
+use std::process::Command;
+
+#[test]
+fn numbers_that_make_no_sense_are_refused_at_once() {
+    for (arguments, part) in [
+        (&["--batch", "0"][..], "from 1 up"),
+        (&["--batch", "-3"], "from 1 up"),
+        (&["--lr", "-0.1"], "from 0 up"),
+        (&["--lr", "nan"], "from 0 up"),
+        (&["--momentum", "1"], "below 1"),
+        (&["--weight-decay", "-1"], "from 0 up"),
+        (&["--epochs", "0"], "from 1 up"),
+        (&["--steps", "0"], "from 1 up"),
+        (&["--limit", "0"], "from 1 up"),
+        (&["--workers", "0"], "from 1 up"),
+        (&["--workers", "100000"], "at most"),
+        (&["--checkpoint-every", "0"], "from 1 up"),
+        (&["--lr-schedule", "step:0:0.1"], "expected constant"),
+        (&["--lr-schedule", "sinus"], "expected constant"),
+        (&["--warmup", "-1"], "warmup"),
+        (&["--watchdog", "0"], "above 0"),
+        (&["--optimizer", "adagrad"], "adamw"),
+        (&["--dtype", "f16"], "f32"),
+        (&["--input", "3x32"], "3x32x32"),
+        (&["--batches", "b.safetensors", "--epochs", "2"], "cannot be used with"),
+        (&["--resume", "run", "--init", "w.safetensors"], "cannot be used with"),
+    ] {
+        let text = misuse(&[&["train"], arguments].concat());
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = failure(&["train", "--optimizer", "adam", "--momentum", "0.9"]);
+    assert!(text.contains("--momentum is for sgd"), "{text}");
+    let text = failure(&["train", "--checkpoint-every", "5"]);
+    assert!(text.contains("--checkpoint DIR"), "{text}");
+}
+
+#[test]
+fn names_that_do_not_exist_are_answered_with_those_that_do() {
+    let text = failure(&["train", "--model", "lenet"]);
+    assert!(text.contains("lenet5"), "{text}");
+    let text = failure(&["train", "--data", "no/such/folder"]);
+    assert!(text.contains("no/such/folder"), "{text}");
+    let text = failure(&["train", "--data", "synthetic:3x0x4"]);
+    assert!(text.contains("synthetic:"), "{text}");
+    let text = failure(&["train", "--model", "no/such/model.toml"]);
+    assert!(text.contains("no/such/model.toml: cannot read"), "{text}");
+    let text = failure(&["train", "--resume", "no/such/run"]);
+    assert!(text.contains("no/such/run"), "{text}");
+    let text = failure(&["eval", "no/such/run"]);
+    assert!(text.contains("no/such/run"), "{text}");
+    let text = failure(&["train", "--init", "no/such/weights.safetensors"]);
+    assert!(text.contains("no/such/weights.safetensors"), "{text}");
+    let text = failure(&["train", "--batches", "no/such/batches.safetensors"]);
+    assert!(text.contains("no/such/batches.safetensors"), "{text}");
+}
+
+#[test]
+fn a_model_file_is_refused_with_the_line() {
+    let folder = Folder::new("model-file");
+    let good = success(&["model", "seed", "--toml"]);
+    let path = folder.write("good.toml", &good);
+    success(&["train", "--model", &path, "--epochs", "1"]);
+    let line = good.lines().position(|line| line.contains("relu")).expect("a line with relu") + 1;
+    let path = folder.write("bad.toml", good.replace("relu", "rellu"));
+    let text = failure(&["train", "--model", &path]);
+    assert!(text.contains("bad.toml") && text.contains("rellu"), "{text}");
+    assert!(
+        text.contains(&format!("line {line}")) || text.contains(&format!(":{line}")),
+        "line {line} in {text}"
+    );
+    let path = folder.write("worse.toml", "[[layer\n");
+    let text = failure(&["train", "--model", &path]);
+    assert!(text.contains("worse.toml"), "{text}");
+    let path = folder.write("bytes.toml", [0xff, 0xfe, 0x00]);
+    failure(&["train", "--model", &path]);
+}
+
+#[test]
+fn weights_that_do_not_fit_are_listed_one_by_one() {
+    let folder = Folder::new("weights");
+    let dump = folder.file("dump");
+    success(&["train", "--epochs", "1", "--limit", "64", "--dump", &dump]);
+    let weights = folder.file("dump/final.safetensors");
+    success(&["train", "--epochs", "1", "--init", &weights]);
+    // The same names with other shapes: the images are larger.
+    let text = failure(&["train", "--data", "synthetic:3x16x16", "--init", &weights]);
+    for part in ["conv1.weight", "fc1.weight", "[8, 1, 3, 3]", "[8, 3, 3, 3]"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = failure(&["train", "--model", "mlp", "--init", &weights]);
+    assert!(text.contains("is missing") && text.contains("conv1.weight is not in the model"), "{text}");
+    // Cut off, and something else altogether.
+    let bytes = folder.read("dump/final.safetensors");
+    let cut = folder.write("cut.safetensors", &bytes[..bytes.len() / 2]);
+    let text = failure(&["train", "--init", &cut]);
+    assert!(text.contains("cut.safetensors"), "{text}");
+    let other = folder.write("other.safetensors", "not tensors at all");
+    failure(&["train", "--init", &other]);
+    failure(&["eval", &other]);
+    // Weights are no batches.
+    let text = failure(&["train", "--batches", &weights]);
+    assert!(text.contains("'indices'"), "{text}");
+}
+
+#[test]
+fn data_that_is_damaged_is_refused() {
+    let folder = Folder::new("data");
+    let data = folder.file("idx");
+    std::fs::create_dir_all(&data).expect("a folder");
+    let image = |magic: u8, n: u8| {
+        [vec![0, 0, 8, magic, 0, 0, 0, n, 0, 0, 0, 4, 0, 0, 0, 4], vec![7; 16 * n as usize]].concat()
+    };
+    let labels = |classes: &[u8]| [&[0, 0, 8, 1, 0, 0, 0, classes.len() as u8], classes].concat();
+    let write = |train: Vec<u8>, classes: &[u8]| {
+        folder.write("idx/train-images-idx3-ubyte", train);
+        folder.write("idx/train-labels-idx1-ubyte", labels(classes));
+        folder.write("idx/t10k-images-idx3-ubyte", image(3, 1));
+        folder.write("idx/t10k-labels-idx1-ubyte", labels(&[0]));
+    };
+    write(image(3, 2), &[0, 1]);
+    success(&["train", "--data", &data]);
+    for (train, classes) in [
+        // Truncated, of another kind, with a label too few, with a class that is none.
+        (image(3, 2)[..30].to_vec(), &[0, 1][..]),
+        (image(9, 2), &[0, 1]),
+        (image(3, 2), &[0]),
+        (image(3, 2), &[0, 200]),
+    ] {
+        write(train, classes);
+        let text = failure(&["train", "--data", &data]);
+        assert!(text.contains("train-"), "{text}");
+    }
+    // Images of another size than the model takes.
+    write(image(3, 2), &[0, 1]);
+    let text = failure(&["train", "--data", &data, "--model", "lenet5"]);
+    assert!(text.contains('4'), "{text}");
+    // An image file that is none.
+    folder.write("photo.png", "not an image");
+    let run = folder.file("run");
+    success(&["train", "--epochs", "1", "--checkpoint", &run]);
+    let text = failure(&["predict", &run, &folder.file("photo.png")]);
+    assert!(text.contains("photo.png"), "{text}");
+    let text = failure(&["predict", &run, "296"]);
+    assert!(text.contains("from 0 to 295"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let folder = Folder::new("unwritable");
+    let file = folder.write("file", "");
+    let inside = format!("{file}/inside");
+    for argument in ["--metrics", "--save-plan", "--trace", "--dump", "--checkpoint"] {
+        let path = if argument == "--trace" { format!("{inside}.json") } else { inside.clone() };
+        let text = failure(&["train", "--epochs", "1", "--limit", "64", argument, &path]);
+        assert!(text.contains(&path), "{argument}: {text}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_said_and_what_was_saved_stays() {
+    let folder = Folder::new("full");
+    let disk = folder.file("disk");
+    std::fs::create_dir_all(&disk).expect("a folder");
+    // A disk of a few pages in a name space of our own, so that nobody else sees it.
+    let script = "mount -t tmpfs -o size=$3 dahl \"$1\" || exit 77
+        \"$2\" train --epochs 2 --limit 64 --checkpoint \"$1/run\"; code=$?
+        ls \"$1/run\" >&2; exit $code";
+    let run = |size: &str| {
+        let command = env!("CARGO_BIN_EXE_dahl");
+        Command::new("unshare")
+            .args(["--mount", "--map-root-user", "sh", "-c", script, "sh", &disk, command, size])
+            .output()
+    };
+    match run("4M") {
+        Err(error) => return eprintln!("skipped: no unshare ({error})"),
+        Ok(output) if !output.status.success() => {
+            return eprintln!("skipped: no disk of our own ({})", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(_) => {}
+    }
+    let output = run("4k").expect("it ran before");
+    let text = sentence("a full disk", &output, 1);
+    assert!(text.contains("disk") && text.contains("space"), "{text}");
+    // Nothing half-written is left.
+    assert!(!text.contains("step-"), "{text}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = command::command(&["train", "--epochs", "3"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("ended").success());
+}

@@ -1,0 +1,224 @@
+//! Checkpoints: interrupted, killed, damaged and continued, to the same bits.
+
+#![cfg(unix)]
+
+mod command;
+
+use command::{Folder, command, failure, json_lines, sentence, success};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs with everything that a checkpoint must hold: moments, dropout, a schedule over the whole run, a small last batch.
+const RUNS: [&[&str]; 2] = [
+    &[
+        "--model",
+        "mlp",
+        "--optimizer",
+        "adamw",
+        "--lr-schedule",
+        "cosine",
+        "--warmup",
+        "10",
+        "--epochs",
+        "12",
+    ],
+    &[
+        "--optimizer",
+        "sgd",
+        "--momentum",
+        "0.9",
+        "--weight-decay",
+        "0.001",
+        "--batch",
+        "50",
+        "--epochs",
+        "12",
+    ],
+];
+
+fn has_checkpoint(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("step-"))
+}
+
+/// Starts a run, or goes on with it if it has saved anything.
+fn start(folder: &Folder, run: &[&str]) -> Child {
+    let (saved, dump) = (folder.file("run"), folder.file("dump"));
+    let arguments = match has_checkpoint(Path::new(&saved)) {
+        true => vec!["train", "--resume", &saved, "--dump", &dump],
+        false => {
+            [&["train", "--checkpoint", &saved, "--checkpoint-every", "3", "--dump", &dump], run].concat()
+        }
+    };
+    command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
+}
+
+/// Kills a run `n` times at random moments and lets it end; starts over if it ends before.
+fn kill_and_go_on(name: &str, run: &[&str], n: usize) {
+    let folder = Folder::new(name);
+    let begin = Instant::now();
+    success(
+        &[
+            &[
+                "train",
+                "--checkpoint",
+                &folder.file("whole"),
+                "--checkpoint-every",
+                "3",
+                "--dump",
+                &folder.file("expected"),
+            ],
+            run,
+        ]
+        .concat(),
+    );
+    let whole = begin.elapsed();
+    // Any moments will do, and the same ones never come again anyway.
+    let mut state = begin.elapsed().subsec_nanos() as u64;
+    let mut kills = 0;
+    loop {
+        let mut child = start(&folder, run);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let pause = whole.mul_f64((state >> 40) as f64 / (1 << 24) as f64 * 0.6);
+        if kills < n {
+            std::thread::sleep(pause);
+            child.kill().expect("killed");
+        }
+        let output = child.wait_with_output().expect("ended");
+        match output.status.code() {
+            None => kills += 1,
+            Some(0) if kills < n => std::fs::remove_dir_all(folder.file("run")).expect("removed"),
+            Some(0) => break,
+            Some(_) => panic!("after {kills} kills: {}", String::from_utf8_lossy(&output.stderr)),
+        }
+    }
+    assert!(
+        folder.read("dump/final.safetensors") == folder.read("expected/final.safetensors"),
+        "other bits after {n} kills"
+    );
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_bits() {
+    for (i, run) in RUNS.iter().enumerate() {
+        kill_and_go_on(&format!("killed-{i}"), run, 3);
+    }
+}
+
+#[test]
+#[ignore = "takes long: .ci/full runs it"]
+fn a_run_that_is_killed_again_and_again_goes_on_to_the_same_bits() {
+    for (i, run) in RUNS.iter().enumerate() {
+        kill_and_go_on(&format!("again-{i}"), run, 25);
+    }
+}
+
+#[test]
+fn ctrl_c_saves_and_says_how_to_go_on() {
+    let folder = Folder::new("interrupted");
+    let (saved, dump) = (folder.file("run"), folder.file("dump"));
+    let run = ["--epochs", "4000", "--steps", "90000"];
+    let child = command(&[&["train", "--checkpoint", &saved], &run[..]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    wait_for(|| has_checkpoint(Path::new(&saved)));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("ended");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(&format!("dahl train --resume {saved}")), "{text}");
+    // It goes on with its settings, except for what is said anew: two steps more than there were.
+    let lines = json_lines(&["eval", &saved]);
+    let steps = lines[0]["steps"].as_u64().expect("a number") + 2;
+    let whole = folder.file("whole");
+    success(&["train", "--resume", &saved, "--steps", &steps.to_string(), "--dump", &dump]);
+    success(&["train", "--epochs", "4000", "--steps", &steps.to_string(), "--dump", &whole]);
+    assert!(folder.read("dump/final.safetensors") == folder.read("whole/final.safetensors"));
+}
+
+#[test]
+fn without_a_folder_ctrl_c_says_that_nothing_was_saved() {
+    let child = command(&["train", "--epochs", "100000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut child = child;
+    // The first line comes before the signal is caught: the first epoch is waited for.
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+    lines
+        .by_ref()
+        .find(|line| line.as_ref().is_ok_and(|line| line.starts_with("epoch")))
+        .expect("an epoch")
+        .expect("text");
+    interrupt(&child);
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(child.wait().expect("ended").code(), Some(130));
+    assert!(rest.iter().any(|line| line.contains("nothing was saved")), "{:?}", rest.last());
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_and_the_older_one_is_used() {
+    let folder = Folder::new("damaged");
+    let (saved, dump) = (folder.file("run"), folder.file("dump"));
+    success(&["train", "--epochs", "3", "--checkpoint", &saved, "--dump", &dump]);
+    let mut names: Vec<_> =
+        std::fs::read_dir(&saved).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "the last two are kept: {names:?}");
+    let newest = names.pop().expect("a checkpoint");
+    let bytes = std::fs::read(&newest).expect("read");
+    let mut changed = bytes.clone();
+    changed[bytes.len() - 5] ^= 1;
+    for damaged in [&bytes[..bytes.len() - 1], &bytes[..20], &[], &changed] {
+        std::fs::write(&newest, damaged).expect("written");
+        let again = folder.file("again");
+        let output = command::dahl(&["train", "--resume", &saved, "--dump", &again]);
+        let text = sentence("a damaged checkpoint", &output, 0);
+        assert!(text.contains("is passed over") && text.contains(newest.to_str().expect("UTF-8")), "{text}");
+        assert!(folder.read("again/final.safetensors") == folder.read("dump/final.safetensors"));
+        // The run that went on has written it again.
+        assert_eq!(std::fs::read(&newest).expect("read").len(), bytes.len());
+    }
+    for name in names.iter().chain([&newest]) {
+        std::fs::write(name, "nothing").expect("written");
+    }
+    let text = failure(&["train", "--resume", &saved]);
+    assert!(text.contains("intact"), "{text}");
+}
+
+#[test]
+fn a_run_does_not_go_on_with_other_settings() {
+    let folder = Folder::new("other");
+    let saved = folder.file("run");
+    success(&["train", "--epochs", "2", "--checkpoint", &saved]);
+    let text =
+        failure(&["train", "--resume", &saved, "--epochs", "3", "--batch", "65", "--optimizer", "adam"]);
+    assert!(text.contains("batch") && text.contains("optimizer"), "{text}");
+    let text = failure(&["train", "--resume", &saved, "--epochs", "3", "--model", "mlp"]);
+    assert!(text.contains("model"), "{text}");
+    // What is done is done; more epochs are another matter.
+    assert!(success(&["train", "--resume", &saved]).contains("were done already"));
+    success(&["train", "--resume", &saved, "--epochs", "3"]);
+    let metrics = folder.file("metrics.csv");
+    success(&["train", "--resume", &saved, "--epochs", "5", "--metrics", &metrics]);
+    let text = String::from_utf8(folder.read("metrics.csv")).expect("text");
+    let epochs: Vec<&str> = text.lines().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(epochs, ["epoch", "4", "5"]);
+}
+
+fn interrupt(child: &Child) {
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.expect("there is a kill").success());
+}
+
+fn wait_for(condition: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < end, "waited for too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

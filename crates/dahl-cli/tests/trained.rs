@@ -1,0 +1,115 @@
+//! `dahl eval`, `dahl predict` and `dahl model`.
+
+mod command;
+
+use command::{Folder, failure, json_lines, success};
+use serde_json::Value;
+
+#[test]
+fn a_trained_model_is_tested_and_used() {
+    let folder = Folder::new("trained");
+    let (saved, dump) = (folder.file("run"), folder.file("dump"));
+    let lines = json_lines(&["train", "--epochs", "20", "--checkpoint", &saved, "--dump", &dump]);
+    let last = &lines[19];
+    let keys =
+        ["epoch", "loss", "accuracy", "test_loss", "test_accuracy", "images_per_s", "seconds", "peak_bytes"];
+    for key in keys {
+        assert!(last[key].is_number(), "{key} in {last}");
+    }
+    let tested = &json_lines(&["eval", &saved])[0];
+    assert_eq!(
+        (&tested["test_accuracy"], &tested["test_loss"]),
+        (&last["test_accuracy"], &last["test_loss"])
+    );
+    // The same from the weights alone.
+    let weights = folder.file("dump/final.safetensors");
+    let again = &json_lines(&["eval", &weights, "--model", "seed", "--data", "digits", "--workers", "1"])[0];
+    assert_eq!(again["test_accuracy"], last["test_accuracy"]);
+    let text = failure(&["eval", &weights]);
+    assert!(text.contains("final.safetensors"), "{text}");
+
+    // Asked one by one, as many are right as were told.
+    let is_right = |index: usize| {
+        let answer = &json_lines(&["predict", &saved, &index.to_string(), "--workers", "1"])[0];
+        let top = answer["top"].as_array().expect("a list");
+        assert_eq!((top.len(), &top[0]["class"]), (3, &answer["class"]));
+        let confidence = answer["confidence"].as_f64().expect("a number");
+        assert!(confidence > 0.1 && confidence <= 1.0, "{answer}");
+        answer["class"] == answer["label"]
+    };
+    let n_right = (0..40).filter(|&index| is_right(index)).count();
+    assert!(n_right > 32, "{n_right} of 40");
+    let words = success(&["predict", &saved, "0", "--top", "1"]);
+    assert!(words.contains("% sure") && words.lines().count() == 1, "{words}");
+}
+
+#[test]
+fn an_image_file_is_brought_to_the_models_size() {
+    let folder = Folder::new("image");
+    let saved = folder.file("run");
+    success(&["train", "--epochs", "1", "--checkpoint", &saved]);
+    // 16 x 12 greys; the digits have 8 x 8.
+    let pixels: Vec<u8> = (0..192).map(|i| i as u8).collect();
+    let image = folder.write("grey.pgm", [b"P5 16 12 255\n".as_slice(), &pixels].concat());
+    let answer = &json_lines(&["predict", &saved, &image])[0];
+    assert!(answer["class"].is_number() && answer["label"].is_null(), "{answer}");
+}
+
+#[test]
+fn models_are_listed_and_described() {
+    let list = success(&["model"]);
+    for name in ["seed", "lenet5", "vggish", "resnet8", "mlp"] {
+        assert!(list.contains(name), "{name} in {list}");
+    }
+    let model = &json_lines(&["model", "lenet5", "--input", "1x28x28", "--batch", "32"])[0];
+    // 6·25+6, 16·6·25+16, 400·120+120, 120·84+84, 84·10+10.
+    assert_eq!(model["parameters"], 61_706);
+    let layers = model["layers"].as_array().expect("a list");
+    let of_layers: u64 = layers.iter().filter_map(|layer| layer["parameters"].as_u64()).sum();
+    assert_eq!(of_layers, 61_706);
+    let bytes = |model: &Value| model["mem_max_bytes"].as_u64().expect("a number");
+    let larger = &json_lines(&["model", "lenet5", "--input", "1x28x28", "--batch", "128"])[0];
+    assert!(bytes(model) > 0 && bytes(larger) > bytes(model), "{model} {larger}");
+    let words = success(&["model", "lenet5"]);
+    assert!(words.contains("conv1") && words.contains("61,706") && words.contains("MEM_MAX"), "{words}");
+    let text = failure(&["model", "lenet5", "--input", "1x4x4"]);
+    assert!(text.contains('4'), "{text}");
+}
+
+#[test]
+fn what_training_needs_is_what_was_said_before() {
+    let model = &json_lines(&["model", "seed", "--data", "digits", "--workers", "2"])[0];
+    let lines = json_lines(&["train", "--epochs", "1", "--workers", "2", "--memory-report"]);
+    let (memory, summary) = (&lines[0]["memory"], &lines[2]["summary"]);
+    assert_eq!(memory["mem_max_bytes"], summary["mem_max_bytes"]);
+    assert_eq!(memory["mem_max_bytes"], model["mem_max_bytes"]);
+    assert_eq!(memory["state_bytes"], summary["state_bytes"]);
+    assert!(memory["in_use_peak_bytes"].as_u64() <= memory["mem_max_bytes"].as_u64());
+    let words = success(&["train", "--epochs", "1", "--memory-report", "--test-unit", "--workers", "2"]);
+    assert!(words.contains("MEM_MAX") && words.contains('█') && words.contains("memory 1"), "{words}");
+}
+
+#[test]
+fn a_run_without_arguments_learns_the_digits_and_says_what_is_next() {
+    let words = success(&["train"]);
+    let accuracy = words
+        .lines()
+        .find_map(|line| line.strip_prefix("test accuracy ")?.strip_suffix(" %")?.parse::<f64>().ok());
+    assert!(accuracy.expect("a number") > 97.0, "{words}");
+    assert!(words.lines().last().expect("a line").starts_with("next: dahl "), "{words}");
+}
+
+#[test]
+fn metrics_are_written_as_csv() {
+    let folder = Folder::new("metrics");
+    let path = folder.file("metrics.csv");
+    let lines = json_lines(&["train", "--epochs", "2", "--metrics", &path]);
+    let text = String::from_utf8(folder.read("metrics.csv")).expect("text");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 3);
+    for (row, line) in rows[1..].iter().zip(&lines) {
+        for (name, value) in rows[0].iter().zip(row) {
+            assert_eq!(value.parse::<f64>().ok(), line[*name].as_f64(), "{name}");
+        }
+    }
+}

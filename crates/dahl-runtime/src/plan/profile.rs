@@ -1,0 +1,65 @@
+//! How much of a plan's memory is in use while a step goes on.
+//!
+//! A temporary buffer is in use from the first task that touches it to the last, in the order of the plan. Buffers that are in use
+//! at the same time never share memory, so no moment needs more than [`MemoryPlan::bytes`](super::MemoryPlan): what lies
+//! between the two is lost to gaps, and to tasks of other workers that could come at another moment.
+
+use super::Planned;
+use super::memory::users;
+use crate::arena::ALIGN;
+use crate::graph::{BufferKind, TaskId};
+
+/// The memory of a step, task by task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryProfile {
+    /// Bytes of ports and outputs, which are in use all the time: one version for each step that may be under way.
+    pub ring_bytes: usize,
+    /// All tasks in the order of the plan (as recorded, where it leaves the order open), with the bytes that are in use during each,
+    /// those of the rings included.
+    pub in_use: Vec<(TaskId, usize)>,
+}
+
+impl MemoryProfile {
+    /// The most bytes that are in use during any task.
+    pub fn peak(&self) -> usize {
+        self.in_use.iter().map(|&(_, bytes)| bytes).max().unwrap_or(self.ring_bytes)
+    }
+}
+
+impl Planned {
+    /// How much memory is in use during each task.
+    pub fn memory_profile(&self) -> MemoryProfile {
+        let n = self.lowered.tasks.len();
+        let sequence: Vec<TaskId> = match self.plan.placement() {
+            Some(placement) => placement.sequence.clone(),
+            None => (0..n as TaskId).collect(),
+        };
+        let mut position = vec![0; n];
+        for (at, &task) in sequence.iter().enumerate() {
+            position[task as usize] = at;
+        }
+        let mut ring_bytes = 0;
+        // What begins to be in use at each position, and what no longer is.
+        let (mut begin, mut end) = (vec![0; n + 1], vec![0; n + 1]);
+        for (buffer, users) in self.lowered.buffers.iter().zip(users(&self.lowered)) {
+            let bytes = buffer.bytes.next_multiple_of(ALIGN);
+            match buffer.kind {
+                BufferKind::State(_) => {}
+                BufferKind::Ring => ring_bytes += bytes * self.lowered.depth,
+                BufferKind::Temporary => {
+                    let positions = || users.iter().map(|&task| position[task as usize]);
+                    if let (Some(first), Some(last)) = (positions().min(), positions().max()) {
+                        begin[first] += bytes;
+                        end[last + 1] += bytes;
+                    }
+                }
+            }
+        }
+        let mut now = ring_bytes;
+        let mut at = |(i, &task): (usize, &TaskId)| {
+            now = now + begin[i] - end[i];
+            (task, now)
+        };
+        MemoryProfile { ring_bytes, in_use: sequence.iter().enumerate().map(&mut at).collect() }
+    }
+}
