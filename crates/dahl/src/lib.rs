@@ -17,10 +17,14 @@
 
 pub mod dataset;
 pub mod error;
+pub mod file;
 pub mod layer;
+pub mod loss;
 pub mod model;
 pub mod op;
+pub mod optim;
 pub mod random;
+pub mod tensors;
 pub mod train;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,9 +1,35 @@
 //! Comparing numbers as numbers: how far apart they are, and where they differ first and most.
 
+use super::Element;
 use super::values::{Values, common_shape};
-use super::{Element, Shape};
 use crate::error::Result;
 use std::fmt;
+
+/// A number that can be compared with another one: every [`Element`], and what other crates add.
+pub trait Comparable: Copy + PartialEq + fmt::Display {
+    /// How far two are apart: nothing if they are equal, more than nothing in every respect if they are not.
+    fn distance(self, other: Self) -> Distance;
+
+    /// The nearest `f64`, by which a NaN and an infinity are recognised.
+    fn nearest(self) -> f64;
+
+    /// Whether both have the same bits.
+    fn is_same(self, other: Self) -> bool;
+}
+
+impl<T: Element> Comparable for T {
+    fn distance(self, other: T) -> Distance {
+        Distance::between(self, other)
+    }
+
+    fn nearest(self) -> f64 {
+        self.widen()
+    }
+
+    fn is_same(self, other: T) -> bool {
+        self.same_bits(other)
+    }
+}
 
 /// How far two numbers may be apart. A pair agrees if it is within any one of the bounds.
 ///
@@ -50,16 +76,21 @@ impl Tolerance {
         Tolerance { relative: bound, ..self }
     }
 
+    /// Also those that are at most this many representable numbers apart.
+    pub const fn or_ulps(self, bound: u64) -> Self {
+        Tolerance { ulps: bound, ..self }
+    }
+
     /// Also a NaN and a NaN.
     pub const fn or_nan(self) -> Self {
         Tolerance { nan: true, ..self }
     }
 
-    fn allows<T: Element>(&self, actual: T, expected: T, distance: &Distance) -> bool {
+    fn allows<T: Comparable>(&self, actual: T, expected: T, distance: &Distance) -> bool {
         if self.bits {
-            return actual.same_bits(expected);
+            return actual.is_same(expected);
         }
-        let (a, b) = (actual.widen(), expected.widen());
+        let (a, b) = (actual.nearest(), expected.nearest());
         if a.is_nan() || b.is_nan() {
             return self.nan && a.is_nan() && b.is_nan();
         }
@@ -160,7 +191,7 @@ pub struct Mismatch<T> {
     pub distance: Distance,
 }
 
-impl<T: Element> fmt::Display for Mismatch<T> {
+impl<T: Comparable> fmt::Display for Mismatch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Mismatch { index, actual, expected, distance } = self;
         write!(f, "at {index:?}: {actual}, expected {expected} ({distance})")
@@ -191,7 +222,7 @@ impl<T> Comparison<T> {
     }
 }
 
-impl<T: Element> fmt::Display for Comparison<T> {
+impl<T: Comparable> fmt::Display for Comparison<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Comparison { tolerance, n, n_mismatches, first, worst, largest } = self;
         let (Some(first), Some(worst)) = (first, worst) else {
@@ -228,6 +259,17 @@ pub fn compare<T: Element>(
     tolerance: Tolerance,
 ) -> Result<Comparison<T>> {
     let shape = common_shape(actual, expected)?;
+    let pairs = actual.values().copied().zip(expected.values().copied());
+    Ok(compare_pairs(&shape, pairs, tolerance))
+}
+
+/// Compares pairs of what came and what was expected. They have the order of an array with these extents, last
+/// dimension fastest.
+pub fn compare_pairs<T: Comparable>(
+    extents: &[usize],
+    pairs: impl IntoIterator<Item = (T, T)>,
+    tolerance: Tolerance,
+) -> Comparison<T> {
     let mut found = Comparison {
         tolerance,
         n: 0,
@@ -237,9 +279,9 @@ pub fn compare<T: Element>(
         largest: Distance::default(),
     };
     let mut worst = 0.0;
-    for (position, (&actual, &expected)) in actual.values().zip(expected.values()).enumerate() {
+    for (position, (actual, expected)) in pairs.into_iter().enumerate() {
         found.n += 1;
-        let distance = Distance::between(actual, expected);
+        let distance = actual.distance(expected);
         let largest = &mut found.largest;
         largest.absolute = largest.absolute.max(distance.absolute);
         largest.relative = largest.relative.max(distance.relative);
@@ -251,19 +293,19 @@ pub fn compare<T: Element>(
         let excess = tolerance.excess(&distance);
         if found.worst.is_none() || excess > worst {
             worst = excess;
-            let index = index_of(&shape, position);
+            let index = index_of(extents, position);
             found.worst = Some(Mismatch { index, actual, expected, distance });
         }
         if found.first.is_none() {
             found.first.clone_from(&found.worst);
         }
     }
-    Ok(found)
+    found
 }
 
 /// The index of an element by its number, last dimension fastest.
-fn index_of(shape: &Shape, position: usize) -> Vec<usize> {
-    let mut index = vec![0; shape.rank()];
+fn index_of(shape: &[usize], position: usize) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
     let mut rest = position;
     for (index, extent) in index.iter_mut().zip(shape.iter()).rev() {
         *index = rest % extent;

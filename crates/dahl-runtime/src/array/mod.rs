@@ -39,7 +39,9 @@ macro_rules! beginning {
 }
 pub mod ownership;
 
-pub use compare::{Comparison, Distance, Mismatch, Tolerance, assert_close, compare};
+pub use compare::{
+    Comparable, Comparison, Distance, Mismatch, Tolerance, assert_close, compare, compare_pairs,
+};
 pub use dense::{Array, Block, Matrix, Scalar, Tensor, Vector};
 pub use element::{Dtype, Element, PerElement};
 pub use guard::{ReadGuard, WriteGuard};

@@ -77,7 +77,8 @@ impl Var {
         self.dtype
     }
 
-    fn overlaps(&self, other: &Var) -> bool {
+    /// Whether some element belongs to both views.
+    pub fn overlaps(&self, other: &Var) -> bool {
         let (end, other_end) = (self.offset + self.shape.len(), other.offset + other.shape.len());
         self.array == other.array && self.offset < other_end && other.offset < end
     }

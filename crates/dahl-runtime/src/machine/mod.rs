@@ -1,8 +1,10 @@
 //! What there is to compute on: units, their memories, and the threads' places on cores.
 
 mod pin;
+mod resident;
 
 pub use pin::pin_current_thread;
+pub use resident::peak_resident_bytes;
 
 /// Index of a memory in a [`Machine`]. Memory 0 is the host's.
 pub type MemoryId = usize;

@@ -23,6 +23,17 @@ impl Fingerprint {
         hash
     }
 
+    /// The hash of some bytes.
+    pub fn of_bytes(bytes: impl IntoIterator<Item = u8>) -> Self {
+        let mut hash = Fingerprint(BASIS);
+        bytes.into_iter().for_each(|byte| hash.add(byte));
+        hash
+    }
+
+    fn add(&mut self, byte: u8) {
+        self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(PRIME);
+    }
+
     /// The hash of a recorded graph: everything about it that a plan depends on.
     pub fn of_graph(graph: &Graph) -> Self {
         Fingerprint::of(Recorded(graph))
@@ -50,9 +61,7 @@ impl Fingerprint {
 
 impl Write for Fingerprint {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(PRIME);
-        }
+        text.bytes().for_each(|byte| self.add(byte));
         Ok(())
     }
 }

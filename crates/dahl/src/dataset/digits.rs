@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use flate2::read::GzDecoder;
 
-use super::{Dataset, Split};
+use super::{Dataset, Split, numbered};
 
 const PACKED: &[u8] = include_bytes!("../../data/digits.bin.gz");
 const MAGIC: &[u8; 8] = b"dahldigs";
@@ -58,22 +58,23 @@ fn unpack(packed: &[u8]) -> io::Result<Dataset> {
         return Err(io::Error::other("more data follow the images"));
     }
 
-    let mut train = Split { images: Vec::new(), labels: Vec::new() };
-    let mut test = train.clone();
+    let (mut train, mut test) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     let mut seen = vec![0; usize::from(classes)];
     for (&label, image) in labels.iter().zip(images.chunks_exact(pixels)) {
         let seen = &mut seen[usize::from(label)];
         *seen += 1;
-        let split = if *seen % TEST_EVERY == 0 { &mut test } else { &mut train };
-        split.labels.push(label);
-        split.images.extend(image.iter().map(|&ink| spread(ink, largest)));
+        let (images, labels) = if *seen % TEST_EVERY == 0 { &mut test } else { &mut train };
+        labels.push(label);
+        images.extend(image.iter().map(|&ink| spread(ink, largest)));
     }
+    let split = |(images, labels)| Split::new(images, labels).map_err(io::Error::other);
     Ok(Dataset {
         name: "digits".to_owned(),
         shape: [1, usize::from(height), usize::from(width)],
         classes: usize::from(classes),
-        train,
-        test,
+        class_names: numbered(usize::from(classes)),
+        train: split(train)?,
+        test: split(test)?,
     })
 }
 
@@ -90,7 +91,7 @@ mod tests {
 
     fn per_class(split: &Split) -> [usize; 10] {
         let mut counts = [0; 10];
-        for &label in &split.labels {
+        for &label in split.labels() {
             counts[usize::from(label)] += 1;
         }
         counts
@@ -103,8 +104,8 @@ mod tests {
         assert_eq!(data.shape, [1, 8, 8]);
         assert_eq!(data.classes, 10);
         assert_eq!((data.train.len(), data.test.len()), (1501, 296));
-        assert_eq!(data.train.images.len(), 1501 * 64);
-        assert_eq!(data.test.images.len(), 296 * 64);
+        assert_eq!(data.train.resident().unwrap().len(), 1501 * 64);
+        assert_eq!(data.test.resident().unwrap().len(), 296 * 64);
     }
 
     #[test]
@@ -117,9 +118,9 @@ mod tests {
     #[test]
     fn the_first_digit_is_the_known_zero() {
         let data = digits();
-        assert_eq!(data.train.labels[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(data.train.labels()[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let ink: [u8; 16] = [0, 0, 5, 13, 9, 1, 0, 0, 0, 0, 13, 15, 10, 15, 5, 0];
-        assert_eq!(data.train.image(0)[..16], ink.map(|v| spread(v, 16)));
+        assert_eq!(data.train.image(0).unwrap()[..16], ink.map(|v| spread(v, 16)));
     }
 
     #[test]
@@ -127,9 +128,9 @@ mod tests {
         let expected = [0, 16, 32, 48, 64, 80, 96, 112, 128, 143, 159, 175, 191, 207, 223, 239, 255];
         assert_eq!(std::array::from_fn::<u8, 17, _>(|v| spread(v as u8, 16)), expected);
         let data = digits();
-        let used = |split: &Split| split.images.iter().all(|v| expected.contains(v));
+        let used = |split: &Split| split.resident().unwrap().iter().all(|v| expected.contains(v));
         assert!(used(&data.train) && used(&data.test));
-        assert_eq!(data.train.images.iter().max(), Some(&255));
+        assert_eq!(data.train.resident().unwrap().iter().max(), Some(&255));
     }
 
     #[test]

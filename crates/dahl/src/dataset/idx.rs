@@ -7,21 +7,26 @@
 //! The header is not trusted: memory grows with the bytes that really arrive, never with the count a
 //! header claims, and reading stops one byte after the end the header announces.
 
-use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::Read;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use flate2::read::MultiGzDecoder;
-
-use super::{Dataset, Split};
+use super::{Dataset, Split, file, numbered};
 use crate::error::{Error, Result};
 
-const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
-const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
-const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
-const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
+pub(super) const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
+pub(super) const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
+pub(super) const TEST_IMAGES: &str = "t10k-images-idx3-ubyte";
+pub(super) const TEST_LABELS: &str = "t10k-labels-idx1-ubyte";
+
+/// The files and what they hold.
+const STEMS: [(&str, Content); 4] = [
+    (TRAIN_IMAGES, Content::Images),
+    (TRAIN_LABELS, Content::Labels),
+    (TEST_IMAGES, Content::Images),
+    (TEST_LABELS, Content::Labels),
+];
 
 /// The largest height and width that is taken for an image rather than for a damaged header.
 const MAX_SIDE: usize = 4096;
@@ -31,9 +36,6 @@ const MAX_BYTES: usize = 1 << 33;
 
 /// The most memory that is reserved on the word of a header alone.
 const MAX_TRUSTED_BYTES: usize = 1 << 26;
-
-/// The first bytes of every gzip file; an IDX file begins with two zeros instead.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads the data set in the folder `dir`.
 ///
@@ -64,19 +66,7 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
         ));
     }
 
-    // Inflating takes most of the time, and the four files are independent of each other. Results
-    // are looked at in a fixed order, so that a folder with several faults gives the same error
-    // every time.
-    let [train_images, train_labels, test_images, test_labels] = thread::scope(|scope| {
-        [
-            (TRAIN_IMAGES, Content::Images),
-            (TRAIN_LABELS, Content::Labels),
-            (TEST_IMAGES, Content::Images),
-            (TEST_LABELS, Content::Labels),
-        ]
-        .map(|(stem, content)| scope.spawn(move || IdxFile::read(find(dir, stem)?, content)))
-        .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    });
+    let [train_images, train_labels, test_images, test_labels] = read_all(dir);
     let train = Pair::new(train_images?, train_labels?)?;
     let test = Pair::new(test_images?, test_labels?)?;
 
@@ -106,32 +96,44 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
 
     let [height, width] = train.sides();
     Ok(Dataset {
-        name: name(dir),
+        name: file::name(dir),
         shape: [1, height, width],
         classes: usize::from(largest) + 1,
-        train: train.into_split(),
-        test: test.into_split(),
+        class_names: numbered(usize::from(largest) + 1),
+        train: train.into_split()?,
+        test: test.into_split()?,
     })
 }
 
-/// The name of the folder, also where it is given as `.` or ends in `..`.
-fn name(dir: &Path) -> String {
-    let full = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    full.file_name().map_or_else(|| "idx".to_owned(), |last| last.to_string_lossy().into_owned())
+/// Whether a folder has any of the files.
+pub(super) fn is_idx(dir: &Path) -> bool {
+    STEMS.iter().any(|(stem, _)| file::present(dir, stem).is_some())
 }
 
-/// The file `stem`, plain or compressed, in `dir`.
-fn find(dir: &Path, stem: &str) -> Result<PathBuf> {
-    let plain = dir.join(stem);
-    let compressed = dir.join(format!("{stem}.gz"));
-    [plain, compressed].into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        Error::data(
-            dir,
-            format!(
-                "expected a file {stem} or {stem}.gz in this folder, but neither is there; add \
-                     the missing file or check the path"
-            ),
-        )
+/// What is wrong with each of the files by itself.
+pub(super) fn faults(dir: &Path) -> Vec<Error> {
+    read_all(dir).into_iter().filter_map(Result::err).collect()
+}
+
+/// Count, height and width of the training and the test images, as their headers say.
+pub(super) fn sizes(dir: &Path) -> Result<[[usize; 3]; 2]> {
+    let size = |stem| -> Result<[usize; 3]> {
+        let path = file::find(dir, stem)?;
+        let dims = IdxFile::header(&path, Content::Images, &mut file::open(&path)?)?;
+        Ok([dims[0], dims[1], dims[2]])
+    };
+    Ok([size(TRAIN_IMAGES)?, size(TEST_IMAGES)?])
+}
+
+/// Reads all files.
+///
+/// Inflating takes most of the time, and the files are independent of each other. Results are in a
+/// fixed order, so that a folder with several faults gives the same error every time.
+fn read_all(dir: &Path) -> [Result<IdxFile>; 4] {
+    thread::scope(|scope| {
+        STEMS
+            .map(|(stem, content)| scope.spawn(move || IdxFile::read(file::find(dir, stem)?, content)))
+            .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
     })
 }
 
@@ -177,47 +179,24 @@ struct IdxFile {
 
 impl IdxFile {
     /// Reads the file at `path`, inflating it if it is compressed.
-    ///
-    /// The first bytes decide about that and not the ending, because browsers and archive tools
-    /// like to inflate a file and keep its name, or the other way round.
     fn read(path: PathBuf, content: Content) -> Result<Self> {
-        let unreadable = |error: io::Error| {
-            Error::data(
-                &path,
-                format!(
-                    "expected a readable file, but reading it failed ({error}); check its \
-                     permissions and its disk"
-                ),
-            )
-        };
-        let mut file = File::open(&path).map_err(unreadable)?;
-        let mut start = Vec::new();
-        file.by_ref()
-            .take(GZIP_MAGIC.len() as u64)
-            .read_to_end(&mut start)
-            .and_then(|_| file.rewind())
-            .map_err(unreadable)?;
-
-        if start == GZIP_MAGIC {
-            Self::parse(path, content, MultiGzDecoder::new(file))
-        } else {
-            Self::parse(path, content, file)
-        }
+        let source = file::open(&path)?;
+        Self::parse(path, content, source)
     }
 
-    /// Checks the header that `source` begins with and reads exactly what it announces.
-    fn parse(path: PathBuf, content: Content, mut source: impl Read) -> Result<Self> {
+    /// The dimensions in the header that `source` begins with.
+    fn header(path: &Path, content: Content, source: &mut impl Read) -> Result<Vec<usize>> {
         let header_len = 4 + 4 * content.rank();
         let mut header = Vec::with_capacity(header_len);
-        fill(&path, &mut source, &mut header, header_len)?;
+        file::fill(path, source, &mut header, header_len)?;
         if let Some(magic) = header.first_chunk::<4>()
             && *magic != content.magic()
         {
-            return Err(wrong_magic(&path, content, *magic));
+            return Err(wrong_magic(path, content, *magic));
         }
         if header.len() < header_len {
             return Err(Error::data(
-                &path,
+                path,
                 format!(
                     "expected an IDX header of {header_len} bytes, but the data end after {}; fetch \
                      the file again",
@@ -225,14 +204,19 @@ impl IdxFile {
                 ),
             ));
         }
-        let dims: Vec<usize> = header[4..]
+        Ok(header[4..]
             .chunks_exact(4)
             .map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]) as usize)
-            .collect();
+            .collect())
+    }
+
+    /// Checks the header that `source` begins with and reads exactly what it announces.
+    fn parse(path: PathBuf, content: Content, mut source: impl Read) -> Result<Self> {
+        let dims = Self::header(&path, content, &mut source)?;
         let expected = payload_bytes(&path, content, &dims)?;
 
         let mut bytes = Vec::with_capacity(expected.min(MAX_TRUSTED_BYTES));
-        fill(&path, &mut source, &mut bytes, expected)?;
+        file::fill(&path, &mut source, &mut bytes, expected)?;
         if bytes.len() < expected {
             return Err(Error::data(
                 &path,
@@ -247,7 +231,8 @@ impl IdxFile {
         }
         // Asking for one byte more finds data that do not belong there. In a compressed file it
         // also makes the decoder compare the checksum, which follows the data.
-        let n_beyond = source.take(1).read_to_end(&mut Vec::new()).map_err(|error| damaged(&path, &error))?;
+        let n_beyond =
+            source.take(1).read_to_end(&mut Vec::new()).map_err(|error| file::damaged(&path, &error))?;
         if n_beyond > 0 {
             return Err(Error::data(
                 &path,
@@ -261,28 +246,6 @@ impl IdxFile {
         }
         Ok(Self { path, dims, bytes })
     }
-}
-
-/// Appends up to `n_bytes` from `source` to `bytes`; fewer arrive only where the data end.
-///
-/// A compressed file that is cut off ends in an error of the decoder, which counts as an end: what
-/// is missing is then told in the file's own terms. Other errors of the decoder mean damage.
-fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_bytes: usize) -> Result<()> {
-    match source.take(n_bytes as u64).read_to_end(bytes) {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, &error)),
-        _ => Ok(()),
-    }
-}
-
-/// The error for data that cannot be read or inflated to their end.
-fn damaged(path: &Path, error: &io::Error) -> Error {
-    Error::data(
-        path,
-        format!(
-            "expected data that are intact to their end, but reading failed ({error}); the file is \
-             damaged: fetch it again"
-        ),
-    )
 }
 
 /// The bytes that follow a header with these dimensions, if the dimensions are believable.
@@ -326,7 +289,7 @@ fn wrong_magic(path: &Path, content: Content, came: [u8; 4]) -> Error {
         "this is a file of images: check whether the files were swapped"
     } else if came == Content::Labels.magic() {
         "this is a file of labels: check whether the files were swapped"
-    } else if came.starts_with(&GZIP_MAGIC) {
+    } else if came.starts_with(&file::GZIP_MAGIC) {
         "the file was compressed twice: decompress it once"
     } else {
         "this is no IDX file of unsigned bytes: fetch it again"
@@ -369,7 +332,7 @@ impl Pair {
         [self.images.dims[1], self.images.dims[2]]
     }
 
-    fn into_split(self) -> Split {
-        Split { images: self.images.bytes, labels: self.labels.bytes }
+    fn into_split(self) -> Result<Split> {
+        Split::new(self.images.bytes, self.labels.bytes)
     }
 }

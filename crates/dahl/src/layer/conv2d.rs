@@ -1,7 +1,8 @@
-//! Two-dimensional convolution with bias.
+//! Two-dimensional convolution.
 
-use super::{Backward, Forward, Layer, Parameter, Tape, batched, sample};
-use crate::error::{Error, Result};
+use super::window::Window;
+use super::{Backward, Forward, Init, Layer, Parameter, Tape, Weights, batched, sample};
+use crate::error::Result;
 use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
@@ -9,63 +10,76 @@ use dahl_runtime::graph::Var;
 /// Convolution of images with square kernels (cross-correlation, as everywhere).
 #[derive(Clone, Debug)]
 pub struct Conv2d {
-    /// Number of output channels.
-    pub filters: usize,
-    /// Side of the kernels.
-    pub kernel: usize,
-    /// Step between windows.
-    pub stride: usize,
-    /// Zeros around the image.
-    pub padding: usize,
+    filters: usize,
+    window: Window,
+    bias: bool,
 }
 
 impl Conv2d {
-    fn ints(&self) -> [i64; 2] {
-        [self.stride as i64, self.padding as i64]
+    /// A convolution with this many kernels of this side; stride 1, no padding, with a bias.
+    pub fn new(filters: usize, kernel: usize) -> Self {
+        Conv2d { filters, window: Window { side: kernel, stride: 1, padding: 0 }, bias: true }
+    }
+
+    /// The step between windows.
+    pub fn stride(mut self, stride: usize) -> Self {
+        self.window.stride = stride;
+        self
+    }
+
+    /// Zeros around the image.
+    pub fn padding(mut self, padding: usize) -> Self {
+        self.window.padding = padding;
+        self
+    }
+
+    /// With or without a bias.
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
     }
 }
 
 impl Layer for Conv2d {
+    fn kind(&self) -> &'static str {
+        "conv2d"
+    }
+
     fn name(&self) -> &'static str {
         "conv"
     }
 
     fn output(&self, input: Shape) -> Result<Shape> {
-        let &[_, height, width] = &input[..] else {
-            return Err(Error::setting(format!("conv2d takes images [channels,height,width], not {input}")));
-        };
-        let side = |extent: usize| {
-            let padded = extent + 2 * self.padding;
-            (self.kernel > 0 && self.stride > 0 && padded >= self.kernel)
-                .then(|| (padded - self.kernel) / self.stride + 1)
-        };
-        match (side(height), side(width)) {
-            (Some(height), Some(width)) => Ok(Shape::new(&[self.filters, height, width])),
-            _ => Err(Error::setting(format!("{self:?} does not fit images of {input}"))),
-        }
+        let [_, height, width] = self.window.output("conv2d", input)?;
+        Ok(Shape::new(&[self.filters, height, width]))
     }
 
-    fn parameters(&self, input: Shape) -> Vec<Parameter> {
-        let shape = Shape::new(&[self.filters, input[0], self.kernel, self.kernel]);
-        let fan_in = input[0] * self.kernel * self.kernel;
-        let bias = Shape::new(&[self.filters]);
-        vec![Parameter { name: "weight", shape, fan_in }, Parameter { name: "bias", shape: bias, fan_in }]
+    fn parameters(&self, input: Shape) -> Result<Vec<Parameter>> {
+        let (channels, side) = (input[0], self.window.side);
+        let init = Init::Uniform { fan_in: channels * side * side };
+        let weight = Parameter::new("weight", [self.filters, channels, side, side], init);
+        let bias = self.bias.then(|| Parameter::new("bias", [self.filters], init));
+        Ok([weight].into_iter().chain(bias).collect())
     }
 
-    fn forward(&self, tape: &mut Tape<'_>, parameters: &[Var], x: Var) -> Result<Forward> {
-        let y = tape.array("conv", batched(x.shape()[0], self.output(sample(x.shape()))?));
-        tape.task(&op::conv2d::CODELET, &[x, parameters[0], parameters[1]], &[y], &self.ints())?;
-        Ok(Forward { x, y, saved: Vec::new() })
+    fn forward(&self, tape: &mut Tape<'_>, weights: &Weights<'_>, x: Var) -> Result<Forward> {
+        let y = tape.array("y", batched(x.shape()[0], self.output(sample(x.shape()))?));
+        let bias = super::bias(tape, weights, self.filters)?;
+        tape.task(&op::conv2d::CODELET, &[x, weights.parameters[0], bias], &[y], &self.window.ints())?;
+        Ok(Forward::new(x, y))
     }
 
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
-        if pass.wants_dx {
-            return Err(Error::setting(
-                "a convolution can only be the first layer with parameters: there is no codelet for its input gradient",
-            ));
+        let ints = self.window.ints();
+        tape.task(&op::conv2d_dw::CODELET, &[pass.forward.x, pass.dy], &[pass.gradients[0]], &ints)?;
+        if let Some(&bias) = pass.gradients.get(1) {
+            tape.task(&op::channel_sum::CODELET, &[pass.dy], &[bias], &[])?;
         }
-        tape.task(&op::conv2d_dw::CODELET, &[pass.forward.x, pass.dy], &[pass.gradients[0]], &self.ints())?;
-        tape.task(&op::channel_sum::CODELET, &[pass.dy], &[pass.gradients[1]], &[])?;
-        Ok(None)
+        if !pass.wants_dx {
+            return Ok(None);
+        }
+        let dx = tape.array("dx", pass.forward.x.shape());
+        tape.task(&op::conv2d_dx::CODELET, &[pass.dy, pass.parameters[0]], &[dx], &ints)?;
+        Ok(Some(dx))
     }
 }

@@ -1,6 +1,6 @@
 //! Fully connected layer.
 
-use super::{Backward, Forward, Layer, Parameter, Tape};
+use super::{Backward, Forward, Init, Layer, Parameter, Tape, Weights};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::Shape;
@@ -9,11 +9,28 @@ use dahl_runtime::graph::Var;
 /// `y = W x + b`.
 #[derive(Clone, Debug)]
 pub struct Dense {
-    /// Number of outputs.
-    pub outputs: usize,
+    outputs: usize,
+    bias: bool,
+}
+
+impl Dense {
+    /// A layer with this many outputs and a bias.
+    pub fn new(outputs: usize) -> Self {
+        Dense { outputs, bias: true }
+    }
+
+    /// With or without a bias.
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
 }
 
 impl Layer for Dense {
+    fn kind(&self) -> &'static str {
+        "dense"
+    }
+
     fn name(&self) -> &'static str {
         "fc"
     }
@@ -25,28 +42,29 @@ impl Layer for Dense {
         Ok(Shape::new(&[self.outputs]))
     }
 
-    fn parameters(&self, input: Shape) -> Vec<Parameter> {
-        let (weight, bias) = (Shape::new(&[self.outputs, input[0]]), Shape::new(&[self.outputs]));
-        let fan_in = input[0];
-        vec![
-            Parameter { name: "weight", shape: weight, fan_in },
-            Parameter { name: "bias", shape: bias, fan_in },
-        ]
+    fn parameters(&self, input: Shape) -> Result<Vec<Parameter>> {
+        let init = Init::Uniform { fan_in: input[0] };
+        let weight = Parameter::new("weight", [self.outputs, input[0]], init);
+        let bias = self.bias.then(|| Parameter::new("bias", [self.outputs], init));
+        Ok([weight].into_iter().chain(bias).collect())
     }
 
-    fn forward(&self, tape: &mut Tape<'_>, parameters: &[Var], x: Var) -> Result<Forward> {
-        let y = tape.array("dense", [x.shape()[0], self.outputs]);
-        tape.task(&op::dense::CODELET, &[x, parameters[0], parameters[1]], &[y], &[])?;
-        Ok(Forward { x, y, saved: Vec::new() })
+    fn forward(&self, tape: &mut Tape<'_>, weights: &Weights<'_>, x: Var) -> Result<Forward> {
+        let y = tape.array("y", [x.shape()[0], self.outputs]);
+        let bias = super::bias(tape, weights, self.outputs)?;
+        tape.task(&op::dense::CODELET, &[x, weights.parameters[0], bias], &[y], &[])?;
+        Ok(Forward::new(x, y))
     }
 
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
         tape.task(&op::dense_dw::CODELET, &[pass.forward.x, pass.dy], &[pass.gradients[0]], &[])?;
-        tape.task(&op::dense_db::CODELET, &[pass.dy], &[pass.gradients[1]], &[])?;
+        if let Some(&bias) = pass.gradients.get(1) {
+            tape.task(&op::dense_db::CODELET, &[pass.dy], &[bias], &[])?;
+        }
         if !pass.wants_dx {
             return Ok(None);
         }
-        let dx = tape.array("ddense", pass.forward.x.shape());
+        let dx = tape.array("dx", pass.forward.x.shape());
         tape.task(&op::dense_dx::CODELET, &[pass.dy, pass.parameters[0]], &[dx], &[])?;
         Ok(Some(dx))
     }

@@ -1,6 +1,6 @@
 //! From images to vectors.
 
-use super::{Backward, Forward, Layer, Tape};
+use super::{Backward, Forward, Layer, Tape, Weights};
 use crate::error::Result;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
@@ -10,7 +10,7 @@ use dahl_runtime::graph::Var;
 pub struct Flatten;
 
 impl Layer for Flatten {
-    fn name(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "flatten"
     }
 
@@ -18,10 +18,10 @@ impl Layer for Flatten {
         Ok(Shape::new(&[input.len()]))
     }
 
-    fn forward(&self, _tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
+    fn forward(&self, _tape: &mut Tape<'_>, _weights: &Weights<'_>, x: Var) -> Result<Forward> {
         let n = x.shape()[0];
         let y = x.reshape([n, x.shape().len() / n.max(1)])?;
-        Ok(Forward { x, y, saved: Vec::new() })
+        Ok(Forward::new(x, y))
     }
 
     fn backward(&self, _tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {

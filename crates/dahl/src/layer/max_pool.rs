@@ -1,54 +1,73 @@
 //! Maximum over windows.
 
-use super::{Backward, Forward, Layer, Tape, batched, sample};
+use super::window::Window;
+use super::{Backward, Forward, Layer, Tape, Weights, batched, sample};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::graph::Var;
 
-/// The largest value of each `window` × `window` square; squares do not overlap.
+/// The largest value of each square.
 #[derive(Clone, Debug)]
 pub struct MaxPool {
-    /// Side of the windows, and the step between them.
-    pub window: usize,
+    window: Window,
 }
 
 impl MaxPool {
-    fn ints(&self) -> [i64; 3] {
-        [self.window as i64, 0, self.window as i64]
+    /// Squares of this side that touch and do not overlap.
+    pub fn new(window: usize) -> Self {
+        MaxPool { window: Window { side: window, stride: window, padding: 0 } }
+    }
+
+    /// The step between squares.
+    pub fn stride(mut self, stride: usize) -> Self {
+        self.window.stride = stride;
+        self
+    }
+
+    /// How far squares may reach beyond the image, where they find nothing.
+    pub fn padding(mut self, padding: usize) -> Self {
+        self.window.padding = padding;
+        self
     }
 }
 
 impl Layer for MaxPool {
+    fn kind(&self) -> &'static str {
+        "max_pool"
+    }
+
     fn name(&self) -> &'static str {
         "pool"
     }
 
     fn output(&self, input: Shape) -> Result<Shape> {
-        match &input[..] {
-            &[channels, height, width] if (1..=height.min(width)).contains(&self.window) => {
-                Ok(Shape::new(&[channels, height / self.window, width / self.window]))
-            }
-            _ => Err(Error::setting(format!("{self:?} does not fit an input of {input}"))),
+        let Window { side, padding, .. } = self.window;
+        if side > 16 || padding > side / 2 {
+            return Err(Error::setting(format!(
+                "max_pool takes windows up to 16 and padding up to half a window, not {side} and {padding}"
+            )));
         }
+        Ok(Shape::new(&self.window.output("max_pool", input)?))
     }
 
     fn is_maximum(&self) -> bool {
         true
     }
 
-    fn forward(&self, tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
+    fn forward(&self, tape: &mut Tape<'_>, _weights: &Weights<'_>, x: Var) -> Result<Forward> {
         let shape = batched(x.shape()[0], self.output(sample(x.shape()))?);
-        let y = tape.array("pool", shape);
+        let y = tape.array("y", shape);
         let arg = tape.array_of("arg", Dtype::U8, shape);
-        tape.task(&op::max_pool::CODELET, &[x], &[y, arg], &self.ints())?;
-        Ok(Forward { x, y, saved: vec![arg] })
+        tape.task(&op::max_pool::CODELET, &[x], &[y, arg], &self.window.pool_ints())?;
+        Ok(Forward::new(x, y).saving(&[arg]))
     }
 
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
-        let dx = tape.array("dpool", pass.forward.x.shape());
+        let dx = tape.array("dx", pass.forward.x.shape());
         let dy = pass.dy.reshape(pass.forward.y.shape())?;
-        tape.task(&op::max_pool_backward::CODELET, &[pass.forward.saved[0], dy], &[dx], &self.ints())?;
+        let ints = self.window.pool_ints();
+        tape.task(&op::max_pool_backward::CODELET, &[pass.forward.saved[0], dy], &[dx], &ints)?;
         Ok(Some(dx))
     }
 }

@@ -1,35 +1,83 @@
 //! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and knows
-//! nothing of tiles, threads or devices.
+//! nothing of tiles, threads or devices, nor of the layers around it.
 //!
-//! To add a layer, add its file, and a method of [`Sequential`](crate::model::Sequential) that appends it.
+//! To add a layer, add its file and its line in [`Sequential`](crate::model::Sequential)'s builder methods.
 
+mod chain;
 mod conv2d;
 mod dense;
 mod flatten;
 mod max_pool;
 mod relu;
+mod tape;
+mod window;
 
+pub use chain::{Chain, Place, Recording};
 pub use conv2d::Conv2d;
 pub use dense::Dense;
 pub use flatten::Flatten;
 pub use max_pool::MaxPool;
 pub use relu::Relu;
+pub use tape::Tape;
 
 use crate::error::Result;
-use dahl_runtime::array::{Dtype, Shape};
-use dahl_runtime::codelet::Codelet;
-use dahl_runtime::graph::{Graph, Var};
+use crate::op;
+use dahl_runtime::array::Shape;
+use dahl_runtime::graph::Var;
 use std::fmt;
 
-/// A parameter that a layer has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Whether a network is trained or used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Batch normalisation uses the statistics of the batch, dropout drops, and a backward pass may follow.
+    Train,
+    /// Batch normalisation uses its running statistics, dropout changes nothing, and there is no backward pass.
+    Evaluate,
+}
+
+/// An array of numbers that a layer has: a parameter, which is trained, or a buffer, which is not.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its name within the layer, as in PyTorch: `weight` or `bias`.
-    pub name: &'static str,
+    /// Its name within the layer, as in PyTorch: `weight`, `bias`, `running_mean`; within a block `conv1.weight`.
+    pub name: String,
     /// Its extents, in PyTorch's layout.
     pub shape: Shape,
-    /// Number of inputs that one output depends on; fixes the range of initial values.
-    pub fan_in: usize,
+    /// What it is before training.
+    pub init: Init,
+}
+
+/// What a parameter is before training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Init {
+    /// Uniform within ±1/√`fan_in`, the number of inputs that one output depends on: PyTorch's default.
+    Uniform {
+        /// Number of inputs that one output depends on.
+        fan_in: usize,
+    },
+    /// The same value everywhere.
+    Constant(f64),
+}
+
+impl Parameter {
+    /// A parameter of a layer.
+    pub fn new(name: &str, shape: impl Into<Shape>, init: Init) -> Self {
+        Parameter { name: name.to_string(), shape: shape.into(), init }
+    }
+
+    /// The same parameter, seen from outside of `layer`.
+    fn within(mut self, layer: &str) -> Self {
+        self.name = format!("{layer}.{}", self.name);
+        self
+    }
+}
+
+/// The arrays of a layer, in the order in which it lists them.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    /// Its parameters.
+    pub parameters: &'a [Var],
+    /// Its buffers.
+    pub buffers: &'a [Var],
 }
 
 /// What a layer leaves for its backward pass.
@@ -41,12 +89,33 @@ pub struct Forward {
     pub y: Var,
     /// Whatever else it needs.
     pub saved: Vec<Var>,
+    /// What the chains inside of it left.
+    pub inner: Vec<Recording>,
+}
+
+impl Forward {
+    /// Of a layer that needs nothing but input and output.
+    pub fn new(x: Var, y: Var) -> Self {
+        Forward { x, y, saved: Vec::new(), inner: Vec::new() }
+    }
+
+    /// With these arrays for the backward pass.
+    pub fn saving(mut self, saved: &[Var]) -> Self {
+        self.saved = saved.to_vec();
+        self
+    }
 }
 
 /// One layer of a network.
 pub trait Layer: fmt::Debug + Send + Sync {
-    /// What it is called; layers with parameters are numbered by this name, as in `conv1.weight`.
-    fn name(&self) -> &'static str;
+    /// What it is, as in model files: `conv2d`.
+    fn kind(&self) -> &'static str;
+
+    /// What its parameters are called after, as in PyTorch's examples: the first layer called `conv` has the parameter
+    /// `conv1.weight`.
+    fn name(&self) -> &'static str {
+        self.kind()
+    }
 
     /// The extents of its output for one sample, from those of its input.
     fn output(&self, input: Shape) -> Result<Shape>;
@@ -62,15 +131,26 @@ pub trait Layer: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Its parameters, in the order in which it uses them.
-    fn parameters(&self, _input: Shape) -> Vec<Parameter> {
-        Vec::new()
+    /// Whether its backward pass looks at its output, so that the next layer must not overwrite it.
+    fn needs_output(&self) -> bool {
+        false
     }
 
-    /// Records the forward pass on a batch `x`.
-    fn forward(&self, tape: &mut Tape<'_>, parameters: &[Var], x: Var) -> Result<Forward>;
+    /// Its parameters, in the order in which it uses them, for an input that [`Layer::output`] accepts.
+    fn parameters(&self, _input: Shape) -> Result<Vec<Parameter>> {
+        Ok(Vec::new())
+    }
 
-    /// Records the gradients of the parameters, and that of the input if it is wanted, which it returns.
+    /// What it keeps from step to step beside its parameters: running statistics.
+    fn buffers(&self, _input: Shape) -> Result<Vec<Parameter>> {
+        Ok(Vec::new())
+    }
+
+    /// Records the forward pass on a batch `x`, which it overwrites only where [`Tape::in_place`] says so.
+    fn forward(&self, tape: &mut Tape<'_>, weights: &Weights<'_>, x: Var) -> Result<Forward>;
+
+    /// Records the gradients of the parameters, and that of the input if it is wanted, which it returns. Like `x`, the
+    /// gradient `dy` is overwritten only where [`Tape::in_place`] says so.
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>>;
 }
 
@@ -83,57 +163,10 @@ pub struct Backward<'a> {
     pub parameters: &'a [Var],
     /// Where the gradients of the parameters go.
     pub gradients: &'a [Var],
-    /// The gradient of its output; may be overwritten.
+    /// The gradient of its output.
     pub dy: Var,
     /// Whether the gradient of its input is wanted.
     pub wants_dx: bool,
-}
-
-/// A graph that is being recorded, in one element type.
-pub struct Tape<'a> {
-    graph: &'a mut Graph,
-    dtype: Dtype,
-    n_arrays: usize,
-}
-
-impl<'a> Tape<'a> {
-    /// Records into `graph`.
-    pub fn new(graph: &'a mut Graph, dtype: Dtype) -> Self {
-        Tape { graph, dtype, n_arrays: 0 }
-    }
-
-    /// The element type that is computed in.
-    pub fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    /// The graph.
-    pub fn graph(&mut self) -> &mut Graph {
-        self.graph
-    }
-
-    /// A temporary array of elements that are computed with.
-    pub fn array(&mut self, name: &str, shape: impl Into<Shape>) -> Var {
-        self.array_of(name, self.dtype, shape)
-    }
-
-    /// A temporary array of any element type.
-    pub fn array_of(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
-        self.n_arrays += 1;
-        self.graph.temporary(&format!("{name}{}", self.n_arrays), dtype, shape)
-    }
-
-    /// Records a task without floating-point parameters.
-    #[track_caller]
-    pub fn task(
-        &mut self,
-        codelet: &'static Codelet,
-        inputs: &[Var],
-        outputs: &[Var],
-        ints: &[i64],
-    ) -> Result<()> {
-        Ok(self.graph.task(codelet, self.dtype, inputs, outputs, ints, &[])?)
-    }
 }
 
 /// The extents of a batch of `n` samples of this shape.
@@ -144,4 +177,14 @@ pub fn batched(n: usize, sample: Shape) -> Shape {
 /// The extents of the samples in a batch.
 pub fn sample(batch: Shape) -> Shape {
     Shape::new(&batch[1..])
+}
+
+/// The bias of a layer: its second parameter, or zeros where it has none.
+fn bias(tape: &mut Tape<'_>, weights: &Weights<'_>, len: usize) -> Result<Var> {
+    if let Some(&bias) = weights.parameters.get(1) {
+        return Ok(bias);
+    }
+    let zeros = tape.array("no_bias", [len]);
+    tape.task_with(&op::fill::CODELET, &[], &[zeros], &[0.0])?;
+    Ok(zeros)
 }

@@ -1,17 +1,17 @@
 //! The rectifier.
 
-use super::{Backward, Forward, Layer, Tape};
+use super::{Backward, Forward, Layer, Tape, Weights};
 use crate::error::Result;
 use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
 
-/// `max(x, 0)`, in place: no layer needs the output of the one before it for its backward pass.
+/// `max(x, 0)`, in place where nobody needs `x`.
 #[derive(Clone, Debug)]
 pub struct Relu;
 
 impl Layer for Relu {
-    fn name(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "relu"
     }
 
@@ -23,13 +23,19 @@ impl Layer for Relu {
         true
     }
 
-    fn forward(&self, tape: &mut Tape<'_>, _parameters: &[Var], x: Var) -> Result<Forward> {
-        tape.task(&op::relu::CODELET, &[x], &[x], &[])?;
-        Ok(Forward { x, y: x, saved: Vec::new() })
+    fn needs_output(&self) -> bool {
+        true
+    }
+
+    fn forward(&self, tape: &mut Tape<'_>, _weights: &Weights<'_>, x: Var) -> Result<Forward> {
+        let y = tape.in_place(x, "y");
+        tape.task(&op::relu::CODELET, &[x], &[y], &[])?;
+        Ok(Forward::new(x, y))
     }
 
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
-        tape.task(&op::relu_backward::CODELET, &[pass.forward.y, pass.dy], &[pass.dy], &[])?;
-        Ok(Some(pass.dy))
+        let dx = tape.in_place(pass.dy, "dx");
+        tape.task(&op::relu_backward::CODELET, &[pass.forward.y, pass.dy], &[dx], &[])?;
+        Ok(Some(dx))
     }
 }

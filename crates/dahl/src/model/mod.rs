@@ -1,14 +1,13 @@
-//! Models: layers in sequence, with their parameters in one flat array.
+//! Models: a chain of layers with its parameters in one flat array, and its running statistics in another.
 
 use crate::error::{Error, Result};
 use crate::layer::{
-    Backward, Conv2d, Dense, Flatten, Forward, Layer, MaxPool, Parameter, Relu, Tape, batched,
+    Backward, Chain, Conv2d, Dense, Flatten, Forward, Init, Layer, MaxPool, Parameter, Recording, Relu, Tape,
+    Weights, batched,
 };
 use crate::random::Stream;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
-use std::panic::Location;
-use std::sync::Arc;
 
 /// A network of layers, each fed by the one before.
 ///
@@ -16,14 +15,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Sequential {
     input: Shape,
-    layers: Vec<Arc<dyn Layer>>,
-    /// The lines of the program that appended the layers; errors in their tasks name them.
-    lines: Vec<&'static Location<'static>>,
+    chain: Chain,
     weights: Option<Vec<f64>>,
+    statistics: Option<Vec<f64>>,
 }
 
-/// A parameter of a model: a part of the flat array of all parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A parameter of a model: a part of the flat array of all parameters. Likewise a buffer.
+#[derive(Clone, Debug, PartialEq)]
 pub struct NamedParameter {
     /// The name, as in `conv1.weight`.
     pub name: String,
@@ -31,22 +29,12 @@ pub struct NamedParameter {
     pub offset: usize,
     /// Extents and initialisation.
     pub parameter: Parameter,
-    /// The layer it belongs to.
-    layer: usize,
-}
-
-/// A recorded forward pass.
-pub(crate) struct Recording {
-    /// What each layer leaves for its backward pass, in the order of recording, with the layer's number.
-    passes: Vec<(usize, Forward)>,
-    /// The output of the last layer.
-    pub output: Var,
 }
 
 impl Sequential {
     /// A network without layers, for inputs of `[channels, height, width]`.
     pub fn new(input: [usize; 3]) -> Self {
-        Sequential { input: Shape::new(&input), layers: Vec::new(), lines: Vec::new(), weights: None }
+        Sequential { input: Shape::new(&input), chain: Chain::new(), weights: None, statistics: None }
     }
 
     /// The small convolutional network that dahl was started with: convolution with eight 3×3 kernels, ReLU,
@@ -56,41 +44,41 @@ impl Sequential {
         Sequential::new(input).conv2d(8, 3).relu().max_pool(2).flatten().dense(classes)
     }
 
+    /// Appends a layer.
     #[track_caller]
-    fn with(mut self, layer: impl Layer + 'static) -> Self {
-        self.layers.push(Arc::new(layer));
-        self.lines.push(Location::caller());
+    pub fn layer(mut self, layer: impl Layer + 'static) -> Self {
+        self.chain = self.chain.layer(layer);
         self
     }
 
     /// Appends a convolution without padding.
     #[track_caller]
     pub fn conv2d(self, filters: usize, kernel: usize) -> Self {
-        self.with(Conv2d { filters, kernel, stride: 1, padding: 0 })
+        self.layer(Conv2d::new(filters, kernel))
     }
 
     /// Appends a rectifier.
     #[track_caller]
     pub fn relu(self) -> Self {
-        self.with(Relu)
+        self.layer(Relu)
     }
 
-    /// Appends a maximum over squares.
+    /// Appends a maximum over squares that touch.
     #[track_caller]
     pub fn max_pool(self, window: usize) -> Self {
-        self.with(MaxPool { window })
+        self.layer(MaxPool::new(window))
     }
 
     /// Appends a change from images to vectors.
     #[track_caller]
     pub fn flatten(self) -> Self {
-        self.with(Flatten)
+        self.layer(Flatten)
     }
 
     /// Appends a fully connected layer.
     #[track_caller]
     pub fn dense(self, outputs: usize) -> Self {
-        self.with(Dense { outputs })
+        self.layer(Dense::new(outputs))
     }
 
     /// The extents of one input.
@@ -98,14 +86,14 @@ impl Sequential {
         self.input
     }
 
+    /// The layers.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
     /// The extents after each layer.
     pub fn shapes(&self) -> Result<Vec<Shape>> {
-        let mut shape = self.input;
-        let mut after = |layer: &Arc<dyn Layer>| {
-            shape = layer.output(shape)?;
-            Ok(shape)
-        };
-        self.layers.iter().map(&mut after).collect()
+        Ok(self.chain.places(self.input)?.iter().map(|place| place.output).collect())
     }
 
     /// Number of classes: the extent of the last layer.
@@ -116,37 +104,39 @@ impl Sequential {
         }
     }
 
+    /// Whether the outputs are probabilities, because the last layer is a softmax.
+    pub fn ends_in_softmax(&self) -> bool {
+        self.chain.layers().next_back().is_some_and(|layer| layer.kind() == "softmax")
+    }
+
     /// All parameters, in the order in which they lie in the flat array.
     pub fn parameters(&self) -> Result<Vec<NamedParameter>> {
-        let mut parameters = Vec::new();
-        let (mut shape, mut offset) = (self.input, 0);
-        let mut numbers: Vec<&'static str> = Vec::new();
-        for (layer_index, layer) in self.layers.iter().enumerate() {
-            let output = layer.output(shape)?;
-            let own = layer.parameters(shape);
-            if !own.is_empty() {
-                numbers.push(layer.name());
-            }
-            let number = numbers.iter().filter(|&&name| name == layer.name()).count();
-            for parameter in own {
-                let name = format!("{}{number}.{}", layer.name(), parameter.name);
-                let len = parameter.shape.len();
-                parameters.push(NamedParameter { name, offset, parameter, layer: layer_index });
-                offset += len;
-            }
-            shape = output;
-        }
-        Ok(parameters)
+        Ok(named(self.chain.parameters(self.input)?))
+    }
+
+    /// All running statistics, in the order in which they lie in their flat array.
+    pub fn buffers(&self) -> Result<Vec<NamedParameter>> {
+        Ok(named(self.chain.buffers(self.input)?))
     }
 
     /// Number of parameters.
     pub fn n_weights(&self) -> Result<usize> {
-        Ok(self.parameters()?.last().map_or(0, |p| p.offset + p.parameter.shape.len()))
+        Ok(total(&self.parameters()?))
+    }
+
+    /// Number of running statistics.
+    pub fn n_statistics(&self) -> Result<usize> {
+        Ok(total(&self.buffers()?))
     }
 
     /// The weights, flat; none before [`Sequential::initialise`], [`Sequential::set_weights`] or training.
     pub fn weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
+    }
+
+    /// The running statistics, flat; there whenever the weights are.
+    pub fn statistics(&self) -> Option<&[f64]> {
+        self.statistics.as_deref()
     }
 
     /// Replaces all weights.
@@ -155,64 +145,52 @@ impl Sequential {
         if weights.len() != expected {
             return Err(Error::setting(format!("the model has {expected} weights, not {}", weights.len())));
         }
+        if self.statistics.is_none() {
+            self.statistics = Some(initial(&self.buffers()?, 0));
+        }
         self.weights = Some(weights);
         Ok(())
     }
 
-    /// Draws initial weights as PyTorch does by default (uniform within ±1/√fan_in), from a generator keyed by
-    /// parameter and element: a seed gives the same weights on any machine, whatever else the model has.
+    /// Replaces all running statistics.
+    pub fn set_statistics(&mut self, statistics: Vec<f64>) -> Result<()> {
+        let expected = self.n_statistics()?;
+        if statistics.len() != expected {
+            let message = format!("the model has {expected} running statistics, not {}", statistics.len());
+            return Err(Error::setting(message));
+        }
+        self.statistics = Some(statistics);
+        Ok(())
+    }
+
+    /// Draws initial weights as PyTorch does by default (uniform within ±1/√fan_in; ones and zeros for batch
+    /// normalisation), from a generator keyed by parameter and element: a seed gives the same weights on any machine,
+    /// whatever else the model has.
     pub fn initialise(&mut self, seed: u64) -> Result<()> {
-        let mut weights = vec![0.0; self.n_weights()?];
-        for (stream, named) in self.parameters()?.iter().enumerate() {
-            let stream = Stream::new(seed, stream as u64);
-            let bound = 1.0 / (named.parameter.fan_in.max(1) as f64).sqrt();
-            let len = named.parameter.shape.len();
-            for (i, weight) in weights[named.offset..named.offset + len].iter_mut().enumerate() {
-                // Rounded to f32 so that both element types start from the same weights.
-                *weight = f64::from(((2.0 * stream.uniform(i as u64) - 1.0) * bound) as f32);
-            }
-        }
-        self.weights = Some(weights);
+        self.weights = Some(initial(&self.parameters()?, seed));
+        self.statistics = Some(initial(&self.buffers()?, seed));
         Ok(())
     }
 
-    /// Views of a flat array, one per parameter.
-    fn views(&self, flat: Var) -> Result<Vec<(usize, Var)>> {
-        let view = |p: &NamedParameter| Ok((p.layer, flat.part(p.offset, p.parameter.shape)?));
-        self.parameters()?.iter().map(view).collect()
+    /// Records the forward pass; `statistics` is needed only by models that have any.
+    pub(crate) fn forward(
+        &self,
+        tape: &mut Tape<'_>,
+        weights: Var,
+        statistics: Option<Var>,
+        x: Var,
+    ) -> Result<Recording> {
+        let parameters = views(&self.parameters()?, weights)?;
+        let buffers = match (self.buffers()?, statistics) {
+            (buffers, Some(statistics)) => views(&buffers, statistics)?,
+            (buffers, None) if buffers.is_empty() => Vec::new(),
+            _ => return Err(Error::setting("the model has running statistics, and none are given")),
+        };
+        self.chain.forward(tape, &Weights { parameters: &parameters, buffers: &buffers }, x)
     }
 
-    /// The layers in the order in which they are recorded. A maximum goes before a monotone layer: values and
-    /// gradients are the same to the last bit (a window whose maximum is negative has no gradient either way), and
-    /// everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains, and the output of
-    /// the convolution is not needed again in the backward pass.
-    fn recorded_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.layers.len()).collect();
-        for i in 1..order.len() {
-            let mut at = i;
-            while at > 0 && self.layers[order[at]].is_maximum() && self.layers[order[at - 1]].is_monotone() {
-                order.swap(at, at - 1);
-                at -= 1;
-            }
-        }
-        order
-    }
-
-    /// Records the forward pass.
-    pub(crate) fn forward(&self, tape: &mut Tape<'_>, weights: Var, x: Var) -> Result<Recording> {
-        let views = self.views(weights)?;
-        let mut recording = Recording { passes: Vec::new(), output: x };
-        for layer in self.recorded_order() {
-            tape.graph().record_at(Some(self.lines[layer]));
-            let pass = self.layers[layer].forward(tape, &of_layer(&views, layer), recording.output)?;
-            recording.output = pass.y;
-            recording.passes.push((layer, pass));
-        }
-        tape.graph().record_at(None);
-        Ok(recording)
-    }
-
-    /// Records the backward pass from the gradient of the output into the flat array of gradients.
+    /// Records the backward pass from the gradient of the output into the flat array of gradients. Returns the gradient
+    /// of the input, if it is wanted.
     pub(crate) fn backward(
         &self,
         tape: &mut Tape<'_>,
@@ -221,22 +199,11 @@ impl Sequential {
         recording: &Recording,
         doutput: Var,
     ) -> Result<()> {
-        let (weights, gradients) = (self.views(weights)?, self.views(gradients)?);
-        // Nothing below the first layer with parameters needs a gradient.
-        let has_parameters = |(layer, _): &(usize, Forward)| weights.iter().any(|(of, _)| of == layer);
-        let first = recording.passes.iter().position(has_parameters).unwrap_or(recording.passes.len());
-        let mut dy = doutput;
-        for (position, (layer, pass)) in recording.passes.iter().enumerate().skip(first).rev() {
-            tape.graph().record_at(Some(self.lines[*layer]));
-            let (parameters, gradients) = (of_layer(&weights, *layer), of_layer(&gradients, *layer));
-            let (parameters, gradients, wants_dx) = (&parameters[..], &gradients[..], position > first);
-            let pass = Backward { forward: pass, parameters, gradients, dy, wants_dx };
-            match self.layers[*layer].backward(tape, &pass)? {
-                Some(dx) => dy = dx,
-                None => break,
-            }
-        }
-        tape.graph().record_at(None);
+        let all = self.parameters()?;
+        let (parameters, gradients) = (&views(&all, weights)?[..], &views(&all, gradients)?[..]);
+        let forward = &Forward::new(recording.input, recording.output);
+        let pass = Backward { forward, parameters, gradients, dy: doutput, wants_dx: false };
+        self.chain.backward(tape, &pass, recording)?;
         Ok(())
     }
 
@@ -246,8 +213,43 @@ impl Sequential {
     }
 }
 
-fn of_layer(views: &[(usize, Var)], layer: usize) -> Vec<Var> {
-    views.iter().filter(|(of, _)| *of == layer).map(|(_, var)| *var).collect()
+/// Parameters one after the other in a flat array.
+fn named(parameters: Vec<Parameter>) -> Vec<NamedParameter> {
+    let mut offset = 0;
+    let place = |parameter: Parameter| {
+        let start = offset;
+        offset += parameter.shape.len();
+        NamedParameter { name: parameter.name.clone(), offset: start, parameter }
+    };
+    parameters.into_iter().map(place).collect()
+}
+
+/// The length of the flat array.
+fn total(parameters: &[NamedParameter]) -> usize {
+    parameters.last().map_or(0, |last| last.offset + last.parameter.shape.len())
+}
+
+/// Views of a flat array, one per parameter.
+fn views(parameters: &[NamedParameter], flat: Var) -> Result<Vec<Var>> {
+    parameters.iter().map(|p| Ok(flat.part(p.offset, p.parameter.shape)?)).collect()
+}
+
+/// The flat array before training.
+fn initial(parameters: &[NamedParameter], seed: u64) -> Vec<f64> {
+    let mut values = Vec::with_capacity(total(parameters));
+    for (number, NamedParameter { parameter, .. }) in parameters.iter().enumerate() {
+        let stream = Stream::new(seed, number as u64);
+        let value = |i: usize| match parameter.init {
+            Init::Constant(value) => value,
+            // Rounded to f32 so that both element types start from the same weights.
+            Init::Uniform { fan_in } => {
+                let bound = 1.0 / (fan_in.max(1) as f64).sqrt();
+                f64::from(((2.0 * stream.uniform(i as u64) - 1.0) * bound) as f32)
+            }
+        };
+        values.extend((0..parameter.shape.len()).map(value));
+    }
+    values
 }
 
 #[cfg(test)]

@@ -1,137 +1,224 @@
 //! The graph of a step: load the batch, forward, loss, and for training backward and update.
 
+use super::state::{Part, Pixels, State};
 use crate::error::Result;
-use crate::layer::Tape;
+use crate::layer::{Mode, Tape};
 use crate::model::Sequential;
 use crate::op;
+use crate::op::real::Real;
+use crate::optim::Optimizer;
+use crate::random::Stream;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::engine::Store;
-use dahl_runtime::graph::{Graph, Role, StateId, Var};
+use dahl_runtime::engine::{Ports, Store};
+use dahl_runtime::graph::{Graph, Role, Var};
 
-/// Steps that the program may be ahead of the workers. Deep enough that it wakes up rarely; the ports are small.
+/// Steps that the program may be ahead of the workers where images lie in memory. Deep enough that it wakes up rarely;
+/// the ports are small.
 const DEPTH: usize = 64;
+
+/// The same where images are read as they are needed: ports hold whole batches.
+const STREAMED_DEPTH: usize = 4;
+
+/// Number of the stream that the counters of dropout come from.
+const COUNTERS: u64 = 0xD0;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// Forward, backward, update.
     Train,
-    /// The same, with the gradients as an output, for comparison with other programs.
+    /// The same, with logits and gradients as outputs, for comparison with other programs.
     TrainDumped,
-    /// Forward only.
+    /// The same, with every array as an output, to see where a number went wrong.
+    Diagnose,
+    /// Forward only, as models are used after training.
     Evaluate,
+    /// The same without labels, and the probability of each class as output.
+    Predict,
 }
 
-/// Where the arrays that outlive a step are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct State {
-    pub weights: StateId,
-    pub images: StateId,
-    pub labels: StateId,
+impl StepKind {
+    /// What a step of this kind for batches of `n` is called in plan files.
+    pub(super) fn name(self, n: usize) -> String {
+        let kind = match self {
+            StepKind::Train => "train",
+            StepKind::TrainDumped => "train_dumped",
+            StepKind::Diagnose => "diagnose",
+            StepKind::Evaluate => "evaluate",
+            StepKind::Predict => "predict",
+        };
+        format!("{kind}.{n}")
+    }
+
+    fn trains(self) -> bool {
+        matches!(self, StepKind::Train | StepKind::TrainDumped | StepKind::Diagnose)
+    }
+}
+
+/// What a step is recorded from.
+#[derive(Clone, Copy)]
+pub(super) struct Recipe<'a> {
+    pub model: &'a Sequential,
+    pub optimizer: &'a Optimizer,
+    pub store: &'a Store,
+    pub state: &'a State,
+    pub part: Part,
+    pub dtype: Dtype,
 }
 
 /// A recorded step and its ports and outputs.
 pub(super) struct Step {
     pub graph: Graph,
     /// Which images to take.
-    pub index: Var,
-    /// The learning rate, for training.
-    pub learning_rate: Option<Var>,
+    index: Var,
+    /// The images and labels themselves, where they do not lie in memory.
+    streamed: Option<(Var, Var)>,
+    rate: Option<Var>,
+    /// Steps before this one, for optimisers that ask.
+    number: Option<Var>,
+    /// What dropout draws from.
+    counter: Option<Var>,
     /// Mean loss and number of correct answers.
-    pub metrics: Var,
-    /// The gradients, where they are dumped.
-    pub gradients: Option<Var>,
+    pub metrics: Option<Var>,
+    /// Logits and gradients, or probabilities, where they are asked for.
+    pub dumped: Vec<Var>,
+}
+
+/// What changes from step to step, beside the images.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepInfo {
+    /// Steps before this one.
+    pub number: u64,
+    /// The learning rate.
+    pub rate: f64,
+    /// The seed of the run.
+    pub seed: u64,
+}
+
+impl StepInfo {
+    /// For steps that do not train.
+    pub const NONE: StepInfo = StepInfo { number: 0, rate: 0.0, seed: 0 };
 }
 
 impl Step {
     /// Records a step for batches of `n` images.
-    pub fn record(
-        model: &Sequential,
-        store: &Store,
-        state: State,
-        dtype: Dtype,
-        n: usize,
-        kind: StepKind,
-    ) -> Result<Step> {
-        let mut graph = Graph::new(DEPTH);
+    pub fn record(recipe: Recipe<'_>, n: usize, kind: StepKind) -> Result<Step> {
+        let Recipe { model, optimizer, store, state, part, dtype } = recipe;
+        let pixels = state.pixels(part);
+        let depth = match (kind, pixels) {
+            // Everything is an output, and outputs have as many versions as steps may be under way.
+            (StepKind::Diagnose, _) => 1,
+            (_, Pixels::Resident { .. }) => DEPTH,
+            (_, Pixels::Streamed) => STREAMED_DEPTH,
+        };
+        let mut graph = Graph::new(depth);
         let weights = store.record(&mut graph, state.weights);
-        let images = store.record(&mut graph, state.images);
-        let labels = store.record(&mut graph, state.labels);
+        let statistics = state.statistics.map(|id| store.record(&mut graph, id));
         let index = graph.port("index", Dtype::U32, [n]);
-        let metrics = graph.output("metrics", dtype, [2]);
+        let (images, labels, streamed) = match *pixels {
+            Pixels::Resident { images, labels } => {
+                (store.record(&mut graph, images), store.record(&mut graph, labels), None)
+            }
+            Pixels::Streamed => {
+                let images = graph.port("images", Dtype::U8, model.batch_shape(n));
+                let labels = graph.port("labels", Dtype::U8, [n]);
+                (images, labels, Some((images, labels)))
+            }
+        };
         let role = if kind == StepKind::TrainDumped { Role::Output } else { Role::Temporary };
-        let mut tape = Tape::new(&mut graph, dtype);
-
-        let x = tape.array("x", model.batch_shape(n));
-        let label = tape.array_of("label", Dtype::U8, [n]);
+        let mode = if kind.trains() { Mode::Train } else { Mode::Evaluate };
+        let mut tape = Tape::new(&mut graph, dtype, mode);
+        if kind == StepKind::Diagnose {
+            tape.expose();
+        }
+        let x = tape.array("input", model.batch_shape(n));
         tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])?;
-        tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
-        let recording = model.forward(&mut tape, weights, x)?;
+        let recording = model.forward(&mut tape, weights, statistics, x)?;
+        let mut step = Step {
+            graph: Graph::new(1),
+            index,
+            streamed,
+            rate: None,
+            number: None,
+            counter: None,
+            metrics: None,
+            dumped: Vec::new(),
+        };
         let logits = recording.output;
-        let dlogits = tape.array("dlogits", logits.shape());
+        if kind == StepKind::Predict {
+            let probabilities = tape.graph().output("probabilities", dtype, logits.shape());
+            let codelet = if model.ends_in_softmax() { &op::copy::CODELET } else { &op::softmax::CODELET };
+            tape.task(codelet, &[logits], &[probabilities], &[])?;
+            step.dumped.push(probabilities);
+            step.graph = graph;
+            return Ok(step);
+        }
+        let label = tape.array_of("label", Dtype::U8, [n]);
+        tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
+        let metrics = tape.graph().output("metrics", dtype, [2]);
         let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
-        tape.task(&op::softmax_ce::CODELET, &[logits, label], &[loss, correct, dlogits], &[])?;
-
-        let mut learning_rate = None;
-        let mut dumped = None;
-        if kind != StepKind::Evaluate {
-            let rate = tape.graph().port("learning_rate", dtype, []);
-            let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
-            model.backward(&mut tape, weights, gradients, &recording, dlogits)?;
-            tape.task(&op::sgd::CODELET, &[gradients, rate], &[weights], &[])?;
-            learning_rate = Some(rate);
+        step.metrics = Some(metrics);
+        let doutput = model.loss().record(&mut tape, logits, label, loss, correct)?;
+        if kind.trains() {
             if kind == StepKind::TrainDumped {
-                dumped = Some(gradients);
+                let copy = tape.graph().output("logits", dtype, logits.shape());
+                tape.task(&op::copy::CODELET, &[logits], &[copy], &[])?;
+                step.dumped.push(copy);
+            }
+            let rate = tape.graph().port("learning_rate", dtype, []);
+            let gradients = match kind {
+                StepKind::Diagnose => tape.array("gradients", [model.n_weights()?]),
+                _ => tape.graph().array("gradients", dtype, [model.n_weights()?], role),
+            };
+            model.backward(&mut tape, weights, gradients, &recording, doutput)?;
+            let state: Vec<Var> =
+                state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
+            step.number = optimizer.record(&mut tape, gradients, weights, &state, rate)?;
+            step.rate = Some(rate);
+            if kind == StepKind::TrainDumped {
+                step.dumped.push(gradients);
             }
         }
-        Ok(Step { graph, index, learning_rate, metrics, gradients: dumped })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dahl_runtime::graph::lower;
-    use dahl_runtime::plan::{Cut, CutOptions};
-
-    #[test]
-    fn tasks_of_a_layer_name_the_line_that_appended_it() {
-        let line = line!() + 1;
-        let model = Sequential::new([1, 6, 6]).conv2d(2, 3).relu().flatten().dense(3);
-        let mut store = Store::new();
-        let state = State {
-            weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
-            images: store.add::<u8>("images", [4, 1, 6, 6]).unwrap(),
-            labels: store.add::<u8>("labels", [4]).unwrap(),
-        };
-        let step = Step::record(&model, &store, state, Dtype::F32, 4, StepKind::Train).unwrap();
-        for recorded in step.graph.tasks() {
-            let (name, at) = (recorded.codelet.name, recorded.location);
-            let is_step = name.starts_with("load") || ["softmax_ce", "sgd"].contains(&name);
-            assert_eq!(at.file(), file!(), "{name}");
-            assert_eq!(at.line() == line, !is_step, "{name} {at}");
-        }
+        step.counter = tape.counter_port();
+        step.graph = graph;
+        Ok(step)
     }
 
-    #[test]
-    fn a_default_step_keeps_chunks_of_samples_whole_from_load_to_gradient() {
-        let model = Sequential::seed([1, 28, 28], 10);
-        let mut store = Store::new();
-        let state = State {
-            weights: store.add::<f32>("weights", [model.n_weights().unwrap()]).unwrap(),
-            images: store.add::<u8>("images", [100, 1, 28, 28]).unwrap(),
-            labels: store.add::<u8>("labels", [100]).unwrap(),
-        };
-        let step = Step::record(&model, &store, state, Dtype::F32, 64, StepKind::Train).unwrap();
-        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
-        let lowered = lower(&step.graph, &cut).unwrap();
-        let count = |name: &str| lowered.tasks().iter().filter(|task| task.codelet == name).count();
-        for recorded in step.graph.tasks() {
-            assert_eq!(count(recorded.codelet.name), 4, "{}", recorded.codelet.name);
+    /// Fills the ports for a batch of these images.
+    pub fn feed<T: Real>(&self, ports: &mut Ports<'_>, indices: &[u32], info: StepInfo) {
+        ports.get_mut::<u32>(&self.index).copy_from_slice(indices);
+        self.feed_numbers::<T>(ports, info);
+    }
+
+    /// Fills the ports for a batch whose images are written by `read`.
+    pub fn feed_streamed<T: Real>(
+        &self,
+        ports: &mut Ports<'_>,
+        info: StepInfo,
+        read: impl FnOnce(&mut [u8], &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        for (i, index) in ports.get_mut::<u32>(&self.index).iter_mut().enumerate() {
+            *index = i as u32;
         }
-        // Nothing is copied: every kernel finds its chunk as the one before left it.
-        assert_eq!(count("assemble"), 0);
-        // One reduction of the gradients in four parts, and of loss and hits.
-        assert_eq!(count("reduce"), 4 + 1);
+        self.feed_numbers::<T>(ports, info);
+        let Some((images, labels)) = &self.streamed else { return Ok(()) };
+        let mut read_labels = vec![0; labels.shape().len()];
+        read(ports.get_mut::<u8>(images), &mut read_labels)?;
+        ports.get_mut::<u8>(labels).copy_from_slice(&read_labels);
+        Ok(())
+    }
+
+    fn feed_numbers<T: Real>(&self, ports: &mut Ports<'_>, info: StepInfo) {
+        if let Some(rate) = &self.rate {
+            ports.get_mut::<T>(rate)[0] = T::from_f64(info.rate);
+        }
+        if let Some(number) = &self.number {
+            // After four billion steps every correction of a moment is long 1.
+            ports.get_mut::<u32>(number)[0] = u32::try_from(info.number).unwrap_or(u32::MAX - 1);
+        }
+        if let Some(counter) = &self.counter {
+            let bits = Stream::new(info.seed, COUNTERS).bits(info.number);
+            ports.get_mut::<u32>(counter)[0] = (bits >> 32) as u32;
+        }
     }
 }

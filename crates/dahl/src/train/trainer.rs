@@ -1,19 +1,26 @@
-//! The training loop.
+//! The settings of training, and what can be done with them.
 
-use super::step::{State, Step, StepKind};
+use super::fit::{self, fit};
+use super::report::{Evaluation, Event, Report, StepDump};
+use super::run::Run;
+use super::state::Part;
+use super::step::{StepInfo, StepKind};
+use super::{Checkpoint, saved};
 use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
 use crate::model::Sequential;
-use crate::random::Stream;
-use dahl_runtime::array::{Dtype, Element};
-use dahl_runtime::engine::{Pool, Session, Store};
+use crate::op::real::Real;
+use crate::optim::{LearningRate, Optimizer};
+use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
+use dahl_runtime::plan::{CutOptions, Plan, PlanFile};
 use dahl_runtime::schedule::Policy;
-use dahl_runtime::trace::{Trace, Usage};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,74 +54,47 @@ impl Schedule {
 /// Trains models: settings first, then [`Trainer::fit`].
 #[derive(Clone, Debug)]
 pub struct Trainer {
-    machine: Machine,
-    learning_rate: f64,
-    batch: usize,
-    epochs: usize,
-    seed: u64,
-    dtype: Dtype,
-    schedule: Schedule,
-    cut: CutOptions,
-    trace_capacity: usize,
-    plans: Option<Arc<PlanFile>>,
-    watchdog: Option<Duration>,
+    pub(super) machine: Machine,
+    pub(super) optimizer: Optimizer,
+    pub(super) rate: LearningRate,
+    pub(super) batch: usize,
+    pub(super) epochs: usize,
+    pub(super) max_steps: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) dtype: Dtype,
+    pub(super) schedule: Schedule,
+    pub(super) cut: CutOptions,
+    pub(super) trace_capacity: usize,
+    pub(super) plans: Option<Arc<PlanFile>>,
+    pub(super) watchdog: Option<Duration>,
+    pub(super) checkpoint: Option<CheckpointSettings>,
+    pub(super) resume: Option<Arc<Checkpoint>>,
+    pub(super) notes: BTreeMap<String, String>,
 }
 
-/// What an epoch came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Epoch {
-    /// Its number, from 1.
-    pub epoch: usize,
-    /// Mean loss over the training images, each seen with the weights of its step.
-    pub loss: f64,
-    /// Share of training images answered correctly, likewise.
-    pub accuracy: f64,
-    /// Mean loss over the test images after the epoch.
-    pub test_loss: f64,
-    /// Share of test images answered correctly after the epoch.
-    pub test_accuracy: f64,
-    /// Seconds of training, without the evaluation.
-    pub seconds: f64,
-    /// Training images per second.
-    pub images_per_s: f64,
-    /// How the workers' time was spent, as far as the trace reaches back.
-    pub usage: Usage,
-}
-
-/// What is known about a step before it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlanSummary {
-    /// Tasks per training step.
-    pub n_tasks: usize,
-    /// Bytes that the steps need beside weights and data: MEM_MAX.
-    pub bytes: usize,
-    /// The same, if no two buffers shared memory.
-    pub bytes_unshared: usize,
-    /// Bytes of weights and data.
-    pub state_bytes: usize,
-}
-
-/// What training came to.
+/// Where and when checkpoints are written.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// The plan of a full batch.
-    pub plan: PlanSummary,
-    /// The plans of all steps, as they were executed.
-    pub plans: PlanFile,
-    /// The epochs.
-    pub epochs: Vec<Epoch>,
-    /// The newest full training steps of the last epoch, as many as the workers remember
-    /// ([`Trainer::trace_capacity`]).
-    pub trace: Trace,
+pub(super) struct CheckpointSettings {
+    pub dir: PathBuf,
+    /// Steps between two, beside those after each epoch.
+    pub every: Option<u64>,
 }
 
-/// What a step of [`Trainer::replay_batches`] came to.
-#[derive(Clone, Debug, Default)]
-pub struct StepDump {
-    /// The loss of each step, before its update.
-    pub losses: Vec<f64>,
-    /// The gradients of the first step, flat.
-    pub gradients: Vec<f64>,
+/// Does something in the element type of a trainer.
+macro_rules! in_dtype {
+    ($trainer:expr, $T:ident => $body:expr) => {
+        match $trainer.dtype {
+            Dtype::F32 => {
+                type $T = f32;
+                $body
+            }
+            Dtype::F64 => {
+                type $T = f64;
+                $body
+            }
+            other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
+        }
+    };
 }
 
 impl Trainer {
@@ -122,9 +102,11 @@ impl Trainer {
     pub fn new(machine: &Machine) -> Self {
         Trainer {
             machine: machine.clone(),
-            learning_rate: 0.1,
+            optimizer: Optimizer::SGD,
+            rate: LearningRate::constant(0.1),
             batch: 64,
             epochs: 1,
+            max_steps: None,
             seed: 1,
             dtype: Dtype::F32,
             schedule: Schedule::Replay,
@@ -132,12 +114,26 @@ impl Trainer {
             trace_capacity: 1 << 16,
             plans: None,
             watchdog: None,
+            checkpoint: None,
+            resume: None,
+            notes: BTreeMap::new(),
         }
     }
 
     /// Plain stochastic gradient descent with this learning rate.
-    pub fn sgd(mut self, learning_rate: f64) -> Self {
-        self.learning_rate = learning_rate;
+    pub fn sgd(self, learning_rate: f64) -> Self {
+        self.optimizer(Optimizer::SGD).learning_rate(LearningRate::constant(learning_rate))
+    }
+
+    /// How gradients become new weights.
+    pub fn optimizer(mut self, optimizer: Optimizer) -> Self {
+        self.optimizer = optimizer;
+        self
+    }
+
+    /// The learning rate of each step.
+    pub fn learning_rate(mut self, rate: LearningRate) -> Self {
+        self.rate = rate;
         self
     }
 
@@ -153,7 +149,13 @@ impl Trainer {
         self
     }
 
-    /// What initial weights and the order of images are drawn from.
+    /// Ends training after this many steps, if the epochs have not ended before.
+    pub fn max_steps(mut self, steps: Option<u64>) -> Self {
+        self.max_steps = steps;
+        self
+    }
+
+    /// What initial weights, the order of images and dropout are drawn from.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -190,48 +192,84 @@ impl Trainer {
         self
     }
 
-    /// The plans that training a model on a data set would execute, for a file.
-    pub fn make_plans(&self, model: &Sequential, data: &Dataset) -> Result<PlanFile> {
-        self.check(model, data)?;
-        let mut model = model.clone();
-        if model.weights().is_none() {
-            model.initialise(self.seed)?;
-        }
-        match self.dtype {
-            Dtype::F32 => Run::<f32>::new(self, &model, data)?.into_plans(&model),
-            Dtype::F64 => Run::<f64>::new(self, &model, data)?.into_plans(&model),
-            other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
-        }
-    }
-
     /// Ends training with an error that says who is stuck where if no task finishes for this long; see
-    /// [`Session::set_watchdog`].
+    /// [`Session::set_watchdog`](dahl_runtime::engine::Session::set_watchdog).
     pub fn watchdog(mut self, limit: Option<Duration>) -> Self {
         self.watchdog = limit;
         self
     }
 
-    /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
-    pub fn fit(&self, model: &mut Sequential, data: &Dataset) -> Result<Report> {
-        self.fit_with(model, data, |_| {})
+    /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after every so many
+    /// steps.
+    pub fn checkpoint(mut self, dir: impl Into<PathBuf>, every: Option<u64>) -> Self {
+        self.checkpoint = Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
+        self
     }
 
-    /// The same, telling about each epoch as soon as it is over.
+    /// Goes on from a checkpoint, to the same bits as if training had never been interrupted. Model, data and settings
+    /// must be those of the checkpoint; [`Trainer::fit`] refuses it otherwise and names every difference.
+    ///
+    /// The plans of the checkpoint are executed if they are for as many workers as there are and no others were given.
+    pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
+        self.resume = Some(Arc::new(checkpoint));
+        self
+    }
+
+    /// Adds a setting to the checkpoints that are written, for the program that reads them.
+    pub fn note(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.notes.insert(format!("note.{key}"), value.into());
+        self
+    }
+
+    /// The plans that training a model on a data set would execute, for a file.
+    pub fn make_plans(&self, model: &Sequential, data: &Dataset) -> Result<PlanFile> {
+        self.check(model, data)?;
+        let mut model = model.clone();
+        self.initialise(&mut model)?;
+        in_dtype!(self, T => Run::<T>::new(self, &model, data)?.into_plans())
+    }
+
+    /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
+    pub fn fit(&self, model: &mut Sequential, data: &Dataset) -> Result<Report> {
+        self.fit_with(model, data, |_| ControlFlow::Continue(()))
+    }
+
+    /// The same, telling about everything as soon as it happens. `Break` ends training after the steps that are under
+    /// way; the model keeps what it has learned, and a checkpoint is written if there is a folder for it.
     pub fn fit_with(
         &self,
         model: &mut Sequential,
         data: &Dataset,
-        on_epoch: impl FnMut(&Epoch),
+        mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Report> {
         self.check(model, data)?;
-        if model.weights().is_none() {
-            model.initialise(self.seed)?;
+        self.initialise(model)?;
+        let planned = saved::with_plans(self)?;
+        in_dtype!(self, T => fit::<T>(&planned, model, data, &mut on_event))
+    }
+
+    /// How well a model does on the test images.
+    pub fn evaluate(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
+        self.check(model, data)?;
+        let mut model = model.clone();
+        self.initialise(&mut model)?;
+        in_dtype!(self, T => self.evaluate_in::<T>(&model, data))
+    }
+
+    /// The probability of each class for each of these images, row by row. Images are bytes in CHW order, one after the
+    /// other.
+    pub fn predict(&self, model: &Sequential, images: &[u8]) -> Result<Vec<Vec<f64>>> {
+        let pixels = model.input().len();
+        if pixels == 0 || images.is_empty() || !images.len().is_multiple_of(pixels) {
+            let (n, input) = (images.len(), model.input());
+            return Err(Error::setting(format!("{n} bytes are no images of {input}: {pixels} bytes each")));
         }
-        match self.dtype {
-            Dtype::F32 => self.fit_in::<f32>(model, data, on_epoch),
-            Dtype::F64 => self.fit_in::<f64>(model, data, on_epoch),
-            other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
-        }
+        let n = images.len() / pixels;
+        let split = Split { images: images.to_vec(), labels: vec![0; n] };
+        let shape = [model.input()[0], model.input()[1], model.input()[2]];
+        let name = "images".to_string();
+        let data = Dataset { name, shape, classes: model.classes()?, train: split.clone(), test: split };
+        in_dtype!(self, T => self.predict_in::<T>(model, &data))
     }
 
     /// Trains on exactly these batches (indices into the training images), one step each.
@@ -242,104 +280,7 @@ impl Trainer {
         batches: &[Vec<u32>],
     ) -> Result<StepDump> {
         self.check(model, data)?;
-        if model.weights().is_none() {
-            model.initialise(self.seed)?;
-        }
-        match self.dtype {
-            Dtype::F32 => self.replay_in::<f32>(model, data, batches),
-            Dtype::F64 => self.replay_in::<f64>(model, data, batches),
-            other => Err(Error::setting(format!("training computes in f32 or f64, not in {other}"))),
-        }
-    }
-
-    fn check(&self, model: &Sequential, data: &Dataset) -> Result<()> {
-        if self.batch == 0 {
-            return Err(Error::setting("the batch must have at least one image"));
-        }
-        if !(self.learning_rate.is_finite() && self.learning_rate >= 0.0) {
-            let rate = self.learning_rate;
-            return Err(Error::setting(format!("the learning rate must be a number from 0 up, not {rate}")));
-        }
-        if model.input()[..] != data.shape {
-            let (images, input) = (data.shape, model.input());
-            return Err(Error::setting(format!(
-                "{} has images of {images:?}, the model takes {input}",
-                data.name
-            )));
-        }
-        for (name, split) in [("training", &data.train), ("test", &data.test)] {
-            let [channels, height, width] = data.shape;
-            if split.is_empty() || split.images.len() != split.len() * channels * height * width {
-                let (images, labels) = (split.images.len(), split.len());
-                let message =
-                    format!("{}: {images} bytes of {name} images do not go with {labels} labels", data.name);
-                return Err(Error::setting(message));
-            }
-        }
-        let classes = model.classes()?;
-        if classes < data.classes {
-            let message =
-                format!("{} has {} classes, the model tells {classes} apart", data.name, data.classes);
-            return Err(Error::setting(message));
-        }
-        Ok(())
-    }
-
-    fn fit_in<T: Element + FromF64>(
-        &self,
-        model: &mut Sequential,
-        data: &Dataset,
-        mut on_epoch: impl FnMut(&Epoch),
-    ) -> Result<Report> {
-        let mut run = Run::<T>::new(self, model, data)?;
-        let (train, test) = (data.train.len(), data.test.len());
-        let mut training = run.prepare_all(model, Part::Train)?;
-        let mut evaluation = run.prepare_all(model, Part::Test)?;
-        let plan = training[0].plan;
-        let plans = std::mem::take(&mut run.plans);
-        let mut report = Report { plan, plans, epochs: Vec::new(), trace: Trace::default() };
-        let evaluation_order: Vec<u32> = (0..test as u32).collect();
-        for epoch in 1..=self.epochs {
-            let order = Stream::new(self.seed, u64::MAX - epoch as u64).permutation(train);
-            let start = Instant::now();
-            let sums = run_all::<T>(&mut training, &mut run.store, &order, self.learning_rate)?;
-            let seconds = start.elapsed().as_secs_f64();
-            let tests = run_all::<T>(&mut evaluation, &mut run.store, &evaluation_order, 0.0)?;
-            let trace = training[0].session.take_trace();
-            let epoch = Epoch {
-                epoch,
-                loss: sums.loss / sums.images as f64,
-                accuracy: sums.correct / sums.images as f64,
-                test_loss: tests.loss / tests.images.max(1) as f64,
-                test_accuracy: tests.correct / tests.images.max(1) as f64,
-                seconds,
-                images_per_s: sums.images as f64 / seconds,
-                usage: trace.usage(),
-            };
-            // One trace at a time: they are large.
-            if epoch.epoch == self.epochs {
-                report.trace = trace;
-            }
-            on_epoch(&epoch);
-            report.epochs.push(epoch);
-            if !epoch.loss.is_finite() {
-                let message = format!(
-                    "the loss is {} in epoch {}: use a smaller learning rate",
-                    epoch.loss, epoch.epoch
-                );
-                return Err(Error::setting(message));
-            }
-        }
-        run.write_back(model)?;
-        Ok(report)
-    }
-
-    fn replay_in<T: Element + FromF64>(
-        &self,
-        model: &mut Sequential,
-        data: &Dataset,
-        batches: &[Vec<u32>],
-    ) -> Result<StepDump> {
+        self.initialise(model)?;
         let Some(n) = batches.first().map(Vec::len) else { return Ok(StepDump::default()) };
         if let Some(other) = batches.iter().find(|batch| batch.len() != n) {
             return Err(Error::setting(format!(
@@ -351,315 +292,117 @@ impl Trainer {
         if let Some(index) = out_of_range {
             return Err(Error::setting(format!("image {index} of {} does not exist", data.train.len())));
         }
-        let mut run = Run::<T>::new(self, model, data)?;
-        let mut prepared = run.prepare(model, Part::Train, n, StepKind::TrainDumped)?;
-        let mut dump = StepDump::default();
-        let (step, rate) = (&prepared.step, T::from_f64(self.learning_rate));
-        prepared.session.run(
-            &mut run.store,
-            batches.len() as u64,
-            |i, ports| {
-                ports.get_mut::<u32>(&step.index).copy_from_slice(&batches[i as usize]);
-                if let Some(learning_rate) = &step.learning_rate {
-                    ports.get_mut::<T>(learning_rate)[0] = rate;
-                }
-            },
-            |i, outputs| {
-                dump.losses.push(outputs.get::<T>(&step.metrics)[0].to_f64());
-                if let (0, Some(gradients)) = (i, &step.gradients) {
-                    dump.gradients = outputs.get::<T>(gradients).iter().map(|g| g.to_f64()).collect();
-                }
-            },
-        )?;
-        run.write_back(model)?;
+        let (dump, (weights, statistics)) = in_dtype!(self, T => self.replay_in::<T>(model, data, batches))?;
+        model.set_weights(weights)?;
+        model.set_statistics(statistics)?;
         Ok(dump)
     }
-}
 
-/// Which images a step takes.
-#[derive(Clone, Copy)]
-enum Part {
-    Train,
-    Test,
-}
+    /// Steps of the whole run, with this many in an epoch.
+    pub(super) fn n_steps(&self, n_batches: usize) -> u64 {
+        let all = (self.epochs as u64).saturating_mul(n_batches as u64);
+        self.max_steps.map_or(all, |steps| steps.min(all))
+    }
 
-impl Part {
-    fn kind(self) -> StepKind {
-        match self {
-            Part::Train => StepKind::Train,
-            Part::Test => StepKind::Evaluate,
+    fn initialise(&self, model: &mut Sequential) -> Result<()> {
+        match model.weights() {
+            Some(_) => Ok(()),
+            None => model.initialise(self.seed),
         }
     }
-}
 
-/// What all steps of a run share.
-struct Run<'a, T> {
-    trainer: &'a Trainer,
-    pool: Arc<Pool>,
-    store: Store,
-    train: State,
-    test: State,
-    n_train: usize,
-    n_test: usize,
-    /// The plans of the steps that are prepared.
-    plans: PlanFile,
-    element: std::marker::PhantomData<T>,
-}
-
-impl<'a, T: Element + FromF64> Run<'a, T> {
-    fn new(trainer: &'a Trainer, model: &Sequential, data: &Dataset) -> Result<Self> {
-        let mut store = Store::new();
-        let values: Vec<T> = model.weights().unwrap_or(&[]).iter().map(|&w| T::from_f64(w)).collect();
-        let weights = store.add::<T>("weights", [values.len()])?;
-        store.get_mut::<T>(weights).copy_from_slice(&values);
-        let mut add = |name: &str, split: &Split| -> Result<State> {
+    fn check(&self, model: &Sequential, data: &Dataset) -> Result<()> {
+        if self.batch == 0 {
+            return Err(Error::setting("the batch must have at least one image"));
+        }
+        self.rate.check()?;
+        self.optimizer.check()?;
+        if model.input()[..] != data.shape {
+            let (images, input) = (data.shape, model.input());
+            return Err(Error::setting(format!(
+                "{} has images of {images:?}, the model takes {input}",
+                data.name
+            )));
+        }
+        for (name, split) in [("training", &data.train), ("test", &data.test)] {
             let [channels, height, width] = data.shape;
-            let images =
-                store.add::<u8>(&format!("{name}_images"), [split.len(), channels, height, width])?;
-            store.get_mut::<u8>(images).copy_from_slice(&split.images);
-            let labels = store.add::<u8>(&format!("{name}_labels"), [split.len()])?;
-            store.get_mut::<u8>(labels).copy_from_slice(&split.labels);
-            Ok(State { weights, images, labels })
-        };
-        let (train, test) = (add("train", &data.train)?, add("test", &data.test)?);
-        let pool = Arc::new(Pool::new(&trainer.machine.units));
-        let (n_train, n_test) = (data.train.len(), data.test.len());
-        let plans = PlanFile::new(trainer.plans.as_ref().map_or("heuristic", |plans| plans.origin()));
-        Ok(Run {
-            trainer,
-            pool,
-            store,
-            train,
-            test,
-            n_train,
-            n_test,
-            plans,
-            element: std::marker::PhantomData,
-        })
-    }
-
-    /// The sizes of the batches that the images of a part are taken in: all alike, and the rest.
-    fn batches(&self, part: Part) -> Vec<usize> {
-        let (n, batch) = match part {
-            Part::Train => (self.n_train, self.trainer.batch),
-            Part::Test => (self.n_test, self.trainer.batch.max(256)),
-        };
-        let full = batch.min(n).max(1);
-        [full, n % full].into_iter().filter(|&size| size > 0).collect()
-    }
-
-    /// Prepares the steps for all images of a part, full batches first.
-    fn prepare_all(&mut self, model: &Sequential, part: Part) -> Result<Vec<Prepared>> {
-        let batches = self.batches(part);
-        batches.into_iter().map(|n| self.prepare(model, part, n, part.kind())).collect()
-    }
-
-    /// Plans the steps for all images.
-    fn into_plans(mut self, model: &Sequential) -> Result<PlanFile> {
-        for part in [Part::Train, Part::Test] {
-            for n in self.batches(part) {
-                self.plan(model, part, n, part.kind())?;
+            if split.is_empty() || split.images.len() != split.len() * channels * height * width {
+                return Err(Error::setting(format!("{} has no {name} images that fit its labels", data.name)));
             }
         }
-        Ok(self.plans)
-    }
-
-    /// Records, cuts, lowers and places a step, or takes all this from the plans that the trainer was given.
-    fn plan(&mut self, model: &Sequential, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
-        let state = match part {
-            Part::Train => self.train,
-            Part::Test => self.test,
-        };
-        let step = Step::record(model, &self.store, state, T::DTYPE, n, kind)?;
-        let name = match kind {
-            StepKind::Train => format!("train.{n}"),
-            StepKind::TrainDumped => format!("train_dumped.{n}"),
-            StepKind::Evaluate => format!("evaluate.{n}"),
-        };
-        let Trainer { machine, cut, schedule, plans, .. } = self.trainer;
-        let planned = match plans {
-            Some(plans) => plans.plan(&name, &step.graph, machine)?,
-            None => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine.units.len()))?,
-        };
-        planned.plan.check_machine(machine)?;
-        self.plans.add(&name, &step.graph, &planned, machine)?;
-        Ok((step, planned))
-    }
-
-    /// Plans a step and binds it to the workers.
-    fn prepare(&mut self, model: &Sequential, part: Part, n: usize, kind: StepKind) -> Result<Prepared> {
-        let (step, Planned { lowered, plan, .. }) = self.plan(model, part, n, kind)?;
-        // Only full training steps are traced: they are what a run consists of.
-        let is_full = kind == StepKind::Train && n == self.trainer.batch.min(self.n_train);
-        let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
-        let mut session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
-        session.set_watchdog(self.trainer.watchdog);
-        let memory = plan.memory();
-        let plan = PlanSummary {
-            n_tasks: lowered.tasks().len(),
-            bytes: memory.bytes,
-            bytes_unshared: memory.bytes_unshared,
-            state_bytes: memory.state_bytes,
-        };
-        Ok(Prepared { session, step, n, plan })
-    }
-
-    fn write_back(&self, model: &mut Sequential) -> Result<()> {
-        model.set_weights(self.store.get::<T>(self.train.weights).iter().map(|w| w.to_f64()).collect())
-    }
-}
-
-/// A step that is ready to run on batches of `n` images.
-struct Prepared {
-    session: Session,
-    step: Step,
-    n: usize,
-    plan: PlanSummary,
-}
-
-impl Prepared {
-    /// Runs as many full batches as `order` has images for.
-    fn run<T: Element + FromF64>(&mut self, store: &mut Store, order: &[u32], rate: f64) -> Result<Sums> {
-        let mut sums = Sums::default();
-        let (n, step) = (self.n, &self.step);
-        if n == 0 {
-            return Ok(sums);
+        let classes = model.classes()?;
+        if classes < data.classes {
+            let message =
+                format!("{} has {} classes, the model tells {classes} apart", data.name, data.classes);
+            return Err(Error::setting(message));
         }
-        self.session.run(
-            store,
-            (order.len() / n) as u64,
-            |i, ports| {
-                let first = i as usize * n;
-                ports.get_mut::<u32>(&step.index).copy_from_slice(&order[first..first + n]);
-                if let Some(learning_rate) = &step.learning_rate {
-                    ports.get_mut::<T>(learning_rate)[0] = T::from_f64(rate);
-                }
+        Ok(())
+    }
+
+    fn evaluate_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
+        let mut run = Run::<T>::new(self, model, data)?;
+        let mut steps = run.prepare_all(Part::Test)?;
+        let sums = fit::evaluate(&mut run, &mut steps)?;
+        let (loss, accuracy) = sums.means();
+        Ok(Evaluation { loss, accuracy, n_images: sums.images })
+    }
+
+    fn predict_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Vec<Vec<f64>>> {
+        let mut run = Run::<T>::new(self, model, data)?;
+        let mut rows = Vec::new();
+        let mut next = 0;
+        for n in run.batches(Part::Test) {
+            let mut prepared = run.prepare(Part::Test, n, StepKind::Predict)?;
+            let probabilities = prepared.step.dumped[0];
+            let (first, count) = (next, (data.test.len() - next) / n);
+            prepared.run::<T>(
+                &mut run.store,
+                count as u64,
+                |i, step, ports| {
+                    let first = first + i as usize * n;
+                    let indices: Vec<u32> = (first..first + n).map(|image| image as u32).collect();
+                    step.feed::<T>(ports, &indices, StepInfo::NONE);
+                },
+                |_, _, outputs| {
+                    let values = outputs.get::<T>(&probabilities);
+                    let row = |row: &[T]| row.iter().map(|value| value.wide()).collect();
+                    rows.extend(values.chunks_exact(values.len() / n).map(row));
+                    ControlFlow::Continue(())
+                },
+            )?;
+            next += count * n;
+        }
+        Ok(rows)
+    }
+
+    #[expect(clippy::type_complexity, reason = "a dump, and the weights and statistics after it")]
+    fn replay_in<T: Real>(
+        &self,
+        model: &Sequential,
+        data: &Dataset,
+        batches: &[Vec<u32>],
+    ) -> Result<(StepDump, (Vec<f64>, Vec<f64>))> {
+        let mut run = Run::<T>::new(self, model, data)?;
+        let mut prepared = run.prepare(Part::Train, batches[0].len(), StepKind::TrainDumped)?;
+        let mut dump = StepDump::default();
+        let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);
+        let n_steps = batches.len() as u64;
+        prepared.run::<T>(
+            &mut run.store,
+            n_steps,
+            |i, step, ports| {
+                let info = StepInfo { number: i, rate: self.rate.at(i, n_steps), seed: self.seed };
+                step.feed::<T>(ports, &batches[i as usize], info);
             },
-            |_, outputs| {
-                let metrics = outputs.get::<T>(&step.metrics);
-                sums.add(Sums {
-                    loss: metrics[0].to_f64() * n as f64,
-                    correct: metrics[1].to_f64(),
-                    images: n,
-                });
+            |i, metrics, outputs| {
+                dump.losses.push(metrics.loss);
+                if i == 0 {
+                    let wide = |var| outputs.get::<T>(var).iter().map(|value| value.wide()).collect();
+                    (dump.logits, dump.gradients) = (wide(&logits), wide(&gradients));
+                }
+                ControlFlow::Continue(())
             },
         )?;
-        Ok(sums)
-    }
-}
-
-/// Runs all images of `order`, each step as many full batches as are left.
-fn run_all<T: Element + FromF64>(
-    steps: &mut [Prepared],
-    store: &mut Store,
-    order: &[u32],
-    rate: f64,
-) -> Result<Sums> {
-    let mut sums = Sums::default();
-    let mut left = order;
-    for step in steps {
-        let (now, later) = left.split_at(left.len() - left.len() % step.n.max(1));
-        sums.add(step.run::<T>(store, now, rate)?);
-        left = later;
-    }
-    Ok(sums)
-}
-
-/// Sums over images.
-#[derive(Clone, Copy, Default)]
-struct Sums {
-    loss: f64,
-    correct: f64,
-    images: usize,
-}
-
-impl Sums {
-    fn add(&mut self, other: Sums) {
-        self.loss += other.loss;
-        self.correct += other.correct;
-        self.images += other.images;
-    }
-}
-
-/// Conversion between the master copy of the weights and the type that is computed in; exact from and to `f64`.
-trait FromF64 {
-    fn from_f64(value: f64) -> Self;
-    fn to_f64(self) -> f64;
-}
-
-impl FromF64 for f32 {
-    fn from_f64(value: f64) -> f32 {
-        value as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl FromF64 for f64 {
-    fn from_f64(value: f64) -> f64 {
-        value
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dataset;
-
-    /// Of the first step of a file, the tasks of each worker in order, and those that float.
-    fn written(text: &str) -> (Vec<Vec<u32>>, Vec<u32>) {
-        let (mut order, mut floating) = (vec![Vec::new(); 2], Vec::new());
-        for line in text.lines().skip_while(|line| !line.starts_with("order")).skip(1) {
-            let words: Vec<&str> = line.split(' ').collect();
-            match words[..] {
-                ["run", task, .., "floating"] => floating.push(task.parse().unwrap()),
-                ["run", task, .., unit] => order[unit.parse::<usize>().unwrap()].push(task.parse().unwrap()),
-                _ => break,
-            }
-        }
-        (order, floating)
-    }
-
-    #[test]
-    fn workers_execute_what_an_edited_plan_says_in_its_order() {
-        let data = dataset::digits();
-        let mut model = Sequential::seed(data.shape, data.classes);
-        model.initialise(1).unwrap();
-        let trainer = Trainer::new(&Machine::with_workers(2));
-        let plans = trainer.make_plans(&model, &data).unwrap();
-        let lines: Vec<String> = plans.to_string().lines().map(str::to_string).collect();
-        let run = |line: &String| line.starts_with("run ");
-        let first = lines.iter().position(run).unwrap();
-        let n_runs = lines[first..].iter().take_while(|line| run(line)).count();
-        let mut n_edits = 0;
-        let unit = |at: usize| lines[at].split(' ').skip(5).collect::<Vec<_>>();
-        for at in first..first + n_runs {
-            let Some(next) = (at + 1..first + n_runs).find(|&next| unit(next) == unit(at)) else { continue };
-            let mut edited = lines.clone();
-            edited.swap(at, next);
-            let text = edited.join("\n");
-            let (order, floating) = written(&text);
-            let trainer = trainer.clone().plan(PlanFile::parse("edited", &text).unwrap());
-            let mut run = Run::<f32>::new(&trainer, &model, &data).unwrap();
-            // Not every swap leaves a plan that can be executed.
-            let Ok(mut step) = run.prepare(&model, Part::Train, 64, StepKind::Train) else { continue };
-            n_edits += 1;
-            let steps = 5;
-            step.run::<f32>(&mut run.store, &(0..64 * steps as u32).collect::<Vec<_>>(), 0.1).unwrap();
-            let trace = step.session.take_trace();
-            for (events, order) in trace.workers.iter().zip(order) {
-                let executed = events.iter().map(|event| event.task).filter(|task| !floating.contains(task));
-                assert_eq!(executed.collect::<Vec<_>>(), order.repeat(steps));
-            }
-            for task in floating {
-                let events = trace.workers.iter().flatten().filter(|event| event.task == task);
-                assert_eq!(events.count(), steps);
-            }
-        }
-        assert!(n_edits > 5, "{n_edits} swaps could be executed");
+        Ok((dump, run.values()))
     }
 }

@@ -120,6 +120,11 @@ impl PlanFile {
         self.steps.iter().map(|step| step.name.as_str())
     }
 
+    /// Number of units that the plans are for; 0 without plans.
+    pub fn n_units(&self) -> usize {
+        self.steps.iter().map(|step| step.machine.0.len()).max().unwrap_or(0)
+    }
+
     /// Where the plans come from.
     pub fn origin(&self) -> &str {
         &self.origin

@@ -1,0 +1,88 @@
+//! Reading files of data, compressed or not.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::{Error, Result};
+
+/// The first bytes of every gzip file.
+pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// The name of the folder, also where it is given as `.` or ends in `..`.
+pub(super) fn name(dir: &Path) -> String {
+    let full = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+    full.file_name().map_or_else(|| "data".to_owned(), |last| last.to_string_lossy().into_owned())
+}
+
+/// The file `stem`, plain or compressed, in `dir`.
+pub(super) fn find(dir: &Path, stem: &str) -> Result<PathBuf> {
+    present(dir, stem).ok_or_else(|| {
+        Error::data(
+            dir,
+            format!(
+                "expected a file {stem} or {stem}.gz in this folder, but neither is there; add \
+                     the missing file or check the path"
+            ),
+        )
+    })
+}
+
+/// The file `stem`, plain or compressed, if it is in `dir`.
+pub(super) fn present(dir: &Path, stem: &str) -> Option<PathBuf> {
+    let plain = dir.join(stem);
+    let compressed = dir.join(format!("{stem}.gz"));
+    [plain, compressed].into_iter().find(|path| path.is_file())
+}
+
+/// The bytes of a file, inflated if it is compressed.
+///
+/// The first bytes decide about that and not the ending, because browsers and archive tools
+/// like to inflate a file and keep its name, or the other way round.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
+    let unreadable = |error: io::Error| unreadable(path, &error);
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut start = Vec::new();
+    file.by_ref()
+        .take(GZIP_MAGIC.len() as u64)
+        .read_to_end(&mut start)
+        .and_then(|_| file.rewind())
+        .map_err(unreadable)?;
+    let file = BufReader::with_capacity(1 << 16, file);
+    Ok(if start == GZIP_MAGIC { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+}
+
+/// Appends up to `n_bytes` from `source` to `bytes`; fewer arrive only where the data end.
+///
+/// A compressed file that is cut off ends in an error of the decoder, which counts as an end: what
+/// is missing is then told in the file's own terms. Other errors of the decoder mean damage.
+pub(super) fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_bytes: usize) -> Result<()> {
+    match source.take(n_bytes as u64).read_to_end(bytes) {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// The error for a file that cannot be opened or read.
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Error {
+    Error::data(
+        path,
+        format!(
+            "expected a readable file, but reading it failed ({error}); check its \
+             permissions and its disk"
+        ),
+    )
+}
+
+/// The error for data that cannot be read or inflated to their end.
+pub(super) fn damaged(path: &Path, error: &io::Error) -> Error {
+    Error::data(
+        path,
+        format!(
+            "expected data that are intact to their end, but reading failed ({error}); the file is \
+             damaged: fetch it again"
+        ),
+    )
+}

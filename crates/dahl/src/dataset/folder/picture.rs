@@ -1,0 +1,144 @@
+//! Pictures as they are in their files: PNG, JPEG, PGM and PPM.
+//!
+//! Decoders are chosen by the first bytes, not by the ending. What comes out is grey or red, green and blue, 8 bits each: palettes are
+//! resolved, of 16 bits the upper 8 are taken, transparency and orientation tags are left out. A picture that is not intact to its
+//! end is an error. JPEG is decoded without vector instructions, because its pixels must not depend on the machine.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::Path;
+
+use png::{ColorType, Transformations};
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use super::pnm;
+use crate::dataset::file;
+use crate::error::{Error, Result};
+
+/// The most values a picture may have: beyond that it is taken for a trap.
+pub(super) const MAX_VALUES: usize = 1 << 30;
+
+/// The largest width and height.
+const MAX_SIDE: usize = 1 << 16;
+
+/// A picture in memory, row by row, its channels side by side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Picture {
+    pub width: usize,
+    pub height: usize,
+    /// 1 (grey) or 3 (red, green, blue).
+    pub channels: usize,
+    pub values: Vec<u8>,
+}
+
+impl Picture {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(|error| file::unreadable(path, &error))?;
+        Self::decode(&bytes).map_err(|what| {
+            Error::data(
+                path,
+                format!(
+                    "expected an intact PNG, JPEG, PGM or PPM image, but {what}; replace or remove the file"
+                ),
+            )
+        })
+    }
+
+    /// Decodes a file, or says what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, String> {
+        match bytes {
+            [] => Err("the file is empty".to_owned()),
+            [0x89, b'P', b'N', b'G', ..] => {
+                decode_png(bytes).map_err(|error| format!("as PNG it fails: {error}"))
+            }
+            [0xff, 0xd8, 0xff, ..] => {
+                decode_jpeg(bytes).map_err(|error| format!("as JPEG it fails: {error}"))
+            }
+            [b'P', b'1'..=b'7', ..] => {
+                pnm::decode(bytes).map_err(|error| format!("as PGM or PPM it fails: {error}"))
+            }
+            _ => {
+                let start: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+                Err(format!("the file begins with {}, which is none of them", start.join(" ")))
+            }
+        }
+    }
+
+    /// The same picture with 1 or 3 channels: colours become the grey of ITU-R 601, greys become three equal colours.
+    pub fn with_channels(self, channels: usize) -> Self {
+        let values = match (self.channels, channels) {
+            (3, 1) => self.values.chunks_exact(3).map(|rgb| grey([rgb[0], rgb[1], rgb[2]])).collect(),
+            (1, 3) => self.values.iter().flat_map(|&value| [value; 3]).collect(),
+            _ => return self,
+        };
+        Picture { channels, values, ..self }
+    }
+}
+
+/// 0.299 red + 0.587 green + 0.114 blue in 16-bit fractions, rounded.
+fn grey([r, g, b]: [u8; 3]) -> u8 {
+    let sum = 19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b);
+    ((sum + (1 << 15)) >> 16) as u8
+}
+
+/// Refuses sizes that cannot be meant.
+pub(super) fn check_size(width: usize, height: usize, channels: usize) -> std::result::Result<usize, String> {
+    let values = width.checked_mul(height).and_then(|pixels| pixels.checked_mul(channels));
+    values.filter(|&n| n > 0 && n <= MAX_VALUES && width <= MAX_SIDE && height <= MAX_SIDE).ok_or_else(|| {
+        format!("it says that it has {width} x {height} pixels, and only 1 to {MAX_SIDE} each way and {MAX_VALUES} values are read")
+    })
+}
+
+fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, String> {
+    let mut options = png::DecodeOptions::default();
+    options.set_ignore_adler32(false);
+    options.set_ignore_text_chunk(true);
+    options.set_ignore_iccp_chunk(true);
+    let mut decoder = png::Decoder::new_with_options(Cursor::new(bytes), options);
+    decoder.set_limits(png::Limits { bytes: MAX_VALUES });
+    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    check_size(width, height, 4)?;
+    let mut values = vec![0; reader.output_buffer_size().ok_or("it is too large")?];
+    let frame = reader.next_frame(&mut values).map_err(|error| error.to_string())?;
+    // What follows the pixels must be intact, too: a file without its end was cut off.
+    reader.finish().map_err(|error| error.to_string())?;
+    values.truncate(frame.buffer_size());
+    let (stride, channels) = match frame.color_type {
+        ColorType::Grayscale => (1, 1),
+        ColorType::GrayscaleAlpha => (2, 1),
+        ColorType::Rgb => (3, 3),
+        ColorType::Rgba => (4, 3),
+        ColorType::Indexed => return Err("its palette cannot be resolved".to_owned()),
+    };
+    if stride != channels {
+        values = values.chunks_exact(stride).flat_map(|pixel| &pixel[..channels]).copied().collect();
+    }
+    Ok(Picture { width, height, channels, values })
+}
+
+fn decode_jpeg(bytes: &[u8]) -> std::result::Result<Picture, String> {
+    let options = DecoderOptions::default()
+        .set_strict_mode(true)
+        .set_use_unsafe(false)
+        .set_max_width(MAX_SIDE)
+        .set_max_height(MAX_SIDE);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(|error| error.to_string())?;
+    let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
+    let (colours, channels) = if is_grey { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
+    let info = decoder.info().ok_or("it has no header")?;
+    let (width, height) = (usize::from(info.width), usize::from(info.height));
+    let n_values = check_size(width, height, channels)?;
+    decoder.set_options(options.jpeg_set_out_colorspace(colours));
+    let values = decoder.decode().map_err(|error| error.to_string())?;
+    if values.len() != n_values {
+        return Err(format!("{n_values} values were expected and {} came", values.len()));
+    }
+    Ok(Picture { width, height, channels, values })
+}

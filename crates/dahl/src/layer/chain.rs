@@ -1,0 +1,212 @@
+//! Layers one after the other: what a model consists of, and each branch of a residual block.
+//!
+//! A chain numbers its layers by name (`conv1`, `relu1`, `conv2`), hands each of them its share of the parameters and
+//! buffers, and records them in order.
+
+use super::{Backward, Forward, Layer, Mode, Parameter, Tape, Weights};
+use crate::error::Result;
+use dahl_runtime::array::Shape;
+use dahl_runtime::graph::Var;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A list of layers, each fed by the one before.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    links: Vec<Link>,
+}
+
+/// A layer in its place.
+#[derive(Clone, Debug)]
+struct Link {
+    layer: Arc<dyn Layer>,
+    /// The line of the program that appended it; errors in its tasks name it.
+    line: &'static Location<'static>,
+}
+
+/// A layer of a chain with its name and the extents of one sample before and after it.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// The layer.
+    pub layer: &'a Arc<dyn Layer>,
+    /// Its name within the chain, as in `conv1`.
+    pub name: String,
+    /// The extents of its input.
+    pub input: Shape,
+    /// The extents of its output.
+    pub output: Shape,
+}
+
+/// A recorded forward pass of a chain.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// What each layer leaves for its backward pass, in the order of recording, with its number in the chain.
+    passes: Vec<(usize, Forward)>,
+    /// What the first layer was given.
+    pub input: Var,
+    /// The output of the last layer.
+    pub output: Var,
+}
+
+impl Chain {
+    /// A chain without layers, which changes nothing.
+    pub fn new() -> Self {
+        Chain::default()
+    }
+
+    /// Appends a layer.
+    #[track_caller]
+    pub fn layer(mut self, layer: impl Layer + 'static) -> Self {
+        self.push(Arc::new(layer));
+        self
+    }
+
+    /// Appends a layer.
+    #[track_caller]
+    pub fn push(&mut self, layer: Arc<dyn Layer>) {
+        self.links.push(Link { layer, line: Location::caller() });
+    }
+
+    /// The layers.
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Layer>> {
+        self.links.iter().map(|link| &link.layer)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// The layers with their names and extents, for samples of this shape.
+    pub fn places(&self, input: Shape) -> Result<Vec<Place<'_>>> {
+        let mut shape = input;
+        let names = self.names();
+        let place = |(layer, name): (_, String)| {
+            let layer: &Arc<dyn Layer> = layer;
+            let input = shape;
+            shape = layer.output(input).map_err(|error| error.in_layer(&name))?;
+            Ok(Place { layer, name, input, output: shape })
+        };
+        self.layers().zip(names).map(place).collect()
+    }
+
+    /// The name of each layer: what it is called, and its number among those that are called the same.
+    fn names(&self) -> Vec<String> {
+        let called: Vec<&str> = self.layers().map(|layer| layer.name()).collect();
+        let number = |at: usize| called[..=at].iter().filter(|&&name| name == called[at]).count();
+        (0..called.len()).map(|at| format!("{}{}", called[at], number(at))).collect()
+    }
+
+    /// The extents of the output for one sample.
+    pub fn output(&self, input: Shape) -> Result<Shape> {
+        Ok(self.places(input)?.last().map_or(input, |place| place.output))
+    }
+
+    /// The parameters of all layers, in order, with names such as `conv1.weight`.
+    pub fn parameters(&self, input: Shape) -> Result<Vec<Parameter>> {
+        self.collect(input, |place| place.layer.parameters(place.input))
+    }
+
+    /// The buffers of all layers, likewise.
+    pub fn buffers(&self, input: Shape) -> Result<Vec<Parameter>> {
+        self.collect(input, |place| place.layer.buffers(place.input))
+    }
+
+    fn collect(
+        &self,
+        input: Shape,
+        of: impl Fn(&Place<'_>) -> Result<Vec<Parameter>>,
+    ) -> Result<Vec<Parameter>> {
+        let mut all = Vec::new();
+        for place in self.places(input)? {
+            all.extend(of(&place)?.into_iter().map(|parameter| parameter.within(&place.name)));
+        }
+        Ok(all)
+    }
+
+    /// The layers in the order in which they are recorded. A maximum goes before a monotone layer: values and
+    /// gradients are the same to the last bit (a window whose maximum is negative has no gradient either way), and
+    /// everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains, and the output of
+    /// the convolution is not needed again in the backward pass.
+    fn recorded_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.links.len()).collect();
+        let layer = |at: usize| &self.links[at].layer;
+        for i in 1..order.len() {
+            let mut at = i;
+            while at > 0 && layer(order[at]).is_maximum() && layer(order[at - 1]).is_monotone() {
+                order.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+        order
+    }
+
+    /// Records the forward pass on a batch `x`.
+    pub fn forward(&self, tape: &mut Tape<'_>, weights: &Weights<'_>, x: Var) -> Result<Recording> {
+        let places = self.places(super::sample(x.shape()))?;
+        let parameters = shares(&places, |place| place.layer.parameters(place.input))?;
+        let buffers = shares(&places, |place| place.layer.buffers(place.input))?;
+        let mut recording = Recording { passes: Vec::new(), input: x, output: x };
+        for at in self.recorded_order() {
+            let Link { layer, line } = &self.links[at];
+            let own = Weights {
+                parameters: &weights.parameters[parameters[at].clone()],
+                buffers: &weights.buffers[buffers[at].clone()],
+            };
+            tape.enter(&places[at].name, line);
+            let pass = layer.forward(tape, &own, recording.output)?;
+            if tape.mode() == Mode::Train && layer.needs_output() {
+                tape.keep(pass.y);
+            }
+            tape.leave();
+            recording.output = pass.y;
+            recording.passes.push((at, pass));
+        }
+        Ok(recording)
+    }
+
+    /// Records the backward pass from the gradient `dy` of the output: the gradients of all parameters, and that of the
+    /// input if it is wanted, which is returned.
+    pub fn backward(
+        &self,
+        tape: &mut Tape<'_>,
+        pass: &Backward<'_>,
+        recording: &Recording,
+    ) -> Result<Option<Var>> {
+        let places = self.places(super::sample(recording.input.shape()))?;
+        let shares = shares(&places, |place| place.layer.parameters(place.input))?;
+        // Nothing below the first layer with parameters needs a gradient, unless it is wanted.
+        let has_parameters = |(at, _): &(usize, Forward)| !shares[*at].is_empty();
+        let first = recording.passes.iter().position(has_parameters).unwrap_or(recording.passes.len());
+        let first = if pass.wants_dx { 0 } else { first };
+        let mut dy = pass.dy;
+        for (position, (at, forward)) in recording.passes.iter().enumerate().skip(first).rev() {
+            let Link { layer, line } = &self.links[*at];
+            let wants_dx = pass.wants_dx || position > first;
+            let (parameters, gradients) =
+                (&pass.parameters[shares[*at].clone()], &pass.gradients[shares[*at].clone()]);
+            tape.enter(&places[*at].name, line);
+            let dx = layer.backward(tape, &Backward { forward, parameters, gradients, dy, wants_dx })?;
+            tape.leave();
+            match dx {
+                Some(dx) => dy = dx,
+                None => return Ok(None),
+            }
+        }
+        Ok(pass.wants_dx.then_some(dy))
+    }
+}
+
+/// Which of the parameters (or buffers) of a chain each layer has.
+fn shares(
+    places: &[Place<'_>],
+    of: impl Fn(&Place<'_>) -> Result<Vec<Parameter>>,
+) -> Result<Vec<std::ops::Range<usize>>> {
+    let mut end = 0;
+    let share = |place| {
+        let start = end;
+        end += of(place)?.len();
+        Ok(start..end)
+    };
+    places.iter().map(share).collect()
+}

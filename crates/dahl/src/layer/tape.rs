@@ -1,0 +1,163 @@
+//! The graph that layers record into: it knows which layer is at work, names arrays after it, and says what may be
+//! overwritten.
+//!
+//! Invariant: an array that someone still needs is [kept](Tape::keep), and whoever works in place asks
+//! [`Tape::in_place`] where to write. So a layer need not know what comes before or after it.
+
+use super::Mode;
+use crate::error::Result;
+use dahl_runtime::array::{Dtype, Shape};
+use dahl_runtime::codelet::Codelet;
+use dahl_runtime::graph::{Graph, Var};
+use std::panic::Location;
+
+/// A graph that is being recorded, in one element type.
+pub struct Tape<'a> {
+    graph: &'a mut Graph,
+    dtype: Dtype,
+    mode: Mode,
+    /// The layers that are at work, each inside the one before: path and line of the program.
+    layers: Vec<(String, &'static Location<'static>)>,
+    /// From which task on which layer was at work, in order.
+    spans: Vec<(usize, String)>,
+    kept: Vec<Var>,
+    counter: Option<Var>,
+    /// The layers that draw random numbers, in order.
+    random: Vec<String>,
+}
+
+impl<'a> Tape<'a> {
+    /// Records into `graph`.
+    pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
+        let (layers, spans, kept, random) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Tape { graph, dtype, mode, layers, spans, kept, counter: None, random }
+    }
+
+    /// The element type that is computed in.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Whether this is training or evaluation.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The graph.
+    pub fn graph(&mut self) -> &mut Graph {
+        self.graph
+    }
+
+    /// From now on the layer called `name`, inside of the one at work, records; the program appended it at `line`.
+    pub(super) fn enter(&mut self, name: &str, line: &'static Location<'static>) {
+        let path = match self.layers.last() {
+            Some((outer, _)) => format!("{outer}.{name}"),
+            None => name.to_string(),
+        };
+        self.layers.push((path, line));
+        self.mark();
+    }
+
+    /// The layer at work is done; the one around it goes on.
+    pub(super) fn leave(&mut self) {
+        self.layers.pop();
+        self.mark();
+    }
+
+    fn mark(&mut self) {
+        self.graph.record_at(self.layers.last().map(|(_, line)| *line));
+        self.spans.push((self.graph.tasks().len(), self.layer().to_string()));
+    }
+
+    /// The path of the layer at work, as in `block1.conv1`; empty if there is none.
+    pub fn layer(&self) -> &str {
+        self.layers.last().map_or("", |(path, _)| path)
+    }
+
+    /// The path of the layer that recorded the task with this number; empty if none did.
+    pub fn layer_of(&self, task: usize) -> &str {
+        let after = self.spans.partition_point(|(first, _)| *first <= task);
+        after.checked_sub(1).map_or("", |span| &self.spans[span].1)
+    }
+
+    /// A temporary array of elements that are computed with, named after the layer at work: `y` of `conv1` is
+    /// `conv1.y`.
+    pub fn array(&mut self, name: &str, shape: impl Into<Shape>) -> Var {
+        self.array_of(name, self.dtype, shape)
+    }
+
+    /// A temporary array of any element type.
+    pub fn array_of(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
+        let name = match self.layers.last() {
+            Some((path, _)) => format!("{path}.{name}"),
+            None => name.to_string(),
+        };
+        self.graph.temporary(&name, dtype, shape)
+    }
+
+    /// Nobody may overwrite this array until it is [released](Tape::release): it is needed later.
+    pub fn keep(&mut self, var: Var) {
+        self.kept.push(var);
+    }
+
+    /// Undoes one [`Tape::keep`].
+    pub fn release(&mut self, var: Var) {
+        if let Some(at) = self.kept.iter().rposition(|kept| *kept == var) {
+            self.kept.remove(at);
+        }
+    }
+
+    /// Where a layer that can work in place writes what becomes of `var`: there, or into a new array if `var` is kept.
+    pub fn in_place(&mut self, var: Var, name: &str) -> Var {
+        if self.kept.iter().any(|kept| kept.overlaps(&var)) {
+            self.array_of(name, var.dtype(), var.shape())
+        } else {
+            var
+        }
+    }
+
+    /// A number that differs from step to step, for random choices: a scalar port, made when it is first asked for.
+    pub fn counter(&mut self) -> Var {
+        *self.counter.get_or_insert_with(|| self.graph.port("counter", Dtype::U32, []))
+    }
+
+    /// The port that has to be filled with a number per step, if any layer asked for one.
+    pub fn counter_port(&self) -> Option<Var> {
+        self.counter
+    }
+
+    /// The number of the layer at work among those that make random choices: 0 for the first that asks, and so on; the
+    /// same whenever it asks.
+    pub fn random_stream(&mut self) -> u64 {
+        let layer = self.layer().to_string();
+        let known = self.random.iter().position(|path| *path == layer);
+        known.unwrap_or_else(|| {
+            self.random.push(layer);
+            self.random.len() - 1
+        }) as u64
+    }
+
+    /// Records a task without floating-point parameters.
+    #[track_caller]
+    pub fn task(
+        &mut self,
+        codelet: &'static Codelet,
+        inputs: &[Var],
+        outputs: &[Var],
+        ints: &[i64],
+    ) -> Result<()> {
+        Ok(self.graph.task(codelet, self.dtype, inputs, outputs, ints, &[])?)
+    }
+
+    /// Records a task with floating-point parameters.
+    #[track_caller]
+    pub fn task_with(
+        &mut self,
+        codelet: &'static Codelet,
+        inputs: &[Var],
+        outputs: &[Var],
+        scalars: &[f64],
+    ) -> Result<()> {
+        Ok(self.graph.task(codelet, self.dtype, inputs, outputs, &[], scalars)?)
+    }
+}

@@ -1,0 +1,72 @@
+//! A folder of checkpoints: one file per step, named after it, the last two kept.
+
+use super::format;
+use crate::error::{Error, Result};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+const PREFIX: &str = "step-";
+const ENDING: &str = ".safetensors";
+
+/// The name of the file of a step.
+pub(super) fn name(step: u64) -> String {
+    format!("{PREFIX}{step:012}{ENDING}")
+}
+
+/// The step that a file is named after.
+fn step(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?;
+    // What is spelt in another way is not ours.
+    digits.parse().ok().filter(|&step| self::name(step) == name)
+}
+
+/// Creates a folder unless it is there.
+pub(super) fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                "a file is in its place: name another folder"
+            }
+            ErrorKind::PermissionDenied => "check the permissions or name another folder",
+            ErrorKind::StorageFull => "make room on the disk or name another folder",
+            _ => "name another folder",
+        };
+        Error::data(folder, format!("the folder for checkpoints cannot be created ({error}); {advice}"))
+    })
+}
+
+/// The steps whose files are in a folder, in rising order.
+pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
+    let unreadable = |error: std::io::Error| {
+        let advice = match error.kind() {
+            ErrorKind::NotFound => "check the path",
+            ErrorKind::NotADirectory => "this is a file: name the folder that it is in",
+            _ => "check its permissions and its disk",
+        };
+        Error::data(
+            folder,
+            format!("expected a folder with checkpoints, but reading it failed ({error}); {advice}"),
+        )
+    };
+    let mut steps = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        steps.extend(step(&entry.map_err(unreadable)?.file_name().to_string_lossy()));
+    }
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Removes what is older than the newest intact checkpoint before `newest`. That one is read again before anything
+/// is removed, because from then on it is the only one to go back to.
+///
+/// The run is saved already, so that nothing that goes wrong here is worth an error: it is tried again next time.
+pub(super) fn prune(folder: &Path, newest: u64) {
+    let Ok(steps) = steps(folder) else { return };
+    let mut before = steps.into_iter().rev().filter(|&step| step < newest);
+    // What is damaged does not count as one of the two. It is removed once there are two newer ones.
+    before.by_ref().find(|&step| format::is_intact(&folder.join(name(step))));
+    for step in before {
+        let _ = fs::remove_file(folder.join(name(step)));
+    }
+}

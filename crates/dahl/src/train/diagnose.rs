@@ -1,0 +1,113 @@
+//! Where a number went wrong: names step, layer and tensor after a loss that is not finite.
+//!
+//! Steps are the same whenever they are repeated. So training only looks at the loss, which costs nothing, and when that is
+//! not finite, goes back to a copy of the weights some hundred steps ago, repeats the steps up to the one before, and then
+//! runs two steps in which every array is an output.
+
+use super::fit::Slice;
+use super::run::{Prepared, Run};
+use super::state::Part;
+use super::step::StepKind;
+use crate::error::{Error, Result};
+use crate::model::NamedParameter;
+use crate::op::real::Real;
+use dahl_runtime::engine::Outputs;
+use dahl_runtime::graph::{Graph, Role, Var};
+use std::ops::ControlFlow;
+
+/// The error for a slice in which the loss of one step was not finite.
+pub(super) fn explain<T: Real>(
+    run: &mut Run<'_, T>,
+    prepared: &mut Prepared,
+    before: &[Vec<T>],
+    order: &[u32],
+    slice: &Slice,
+    (bad, loss): (u64, f64),
+    n_steps: u64,
+) -> Error {
+    let (step, batch) = (slice.at.step + bad + 1, slice.at.batch as u64 + bad + 1);
+    let place = match find(run, prepared, before, order, slice, bad, n_steps) {
+        Ok(Some(place)) => place,
+        Ok(None) => "repeating the step gave finite numbers".to_string(),
+        Err(error) => format!("what came first could not be found out: {error}"),
+    };
+    let rate = run.trainer.rate.at(step - 1, n_steps);
+    Error::setting(format!(
+        "the loss is {} at step {step} (epoch {}, batch {batch}): {place}; use a smaller learning rate than {rate}, or \
+         look at the images of this batch",
+        loss,
+        slice.at.epoch
+    ))
+}
+
+/// The first array that holds a number that is not finite.
+fn find<T: Real>(
+    run: &mut Run<'_, T>,
+    prepared: &mut Prepared,
+    before: &[Vec<T>],
+    order: &[u32],
+    slice: &Slice,
+    bad: u64,
+    n_steps: u64,
+) -> Result<Option<String>> {
+    let parameters = run.model.parameters()?;
+    let trainer = run.trainer;
+    run.restore(before);
+    let repeated = bad.saturating_sub(1);
+    prepared.run::<T>(
+        &mut run.store,
+        repeated,
+        |i, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, n_steps, i)),
+        |_, _, _| ControlFlow::Continue(()),
+    )?;
+    let mut looking = run.prepare(Part::Train, slice.n, StepKind::Diagnose)?;
+    for i in repeated..=bad {
+        let number = slice.at.step + i + 1;
+        let weights = run.store.get::<T>(run.state.weights);
+        if let Some(found) = not_finite("weights", weights, &parameters) {
+            return Ok(Some(format!("{found} before step {number}")));
+        }
+        let graph = looking.step.graph.clone();
+        let mut found = None;
+        looking.run::<T>(
+            &mut run.store,
+            1,
+            |_, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, n_steps, i)),
+            |_, _, outputs| {
+                found = first_of::<T>(&graph, outputs, &parameters);
+                ControlFlow::Continue(())
+            },
+        )?;
+        if let Some(found) = found {
+            return Ok(Some(format!("{found} in step {number}")));
+        }
+    }
+    Ok(None)
+}
+
+/// The first of the outputs, in the order of tasks, that holds a number that is not finite.
+fn first_of<T: Real>(graph: &Graph, outputs: &Outputs<'_>, parameters: &[NamedParameter]) -> Option<String> {
+    graph.tasks().iter().find_map(|task| {
+        let n_inputs = task.codelet.relation().n_inputs();
+        task.args[n_inputs..].iter().find_map(|written: &Var| {
+            let array = &graph.arrays()[written.array];
+            let is_looked_at = array.role == Role::Output && array.dtype == T::DTYPE;
+            let values = is_looked_at.then(|| outputs.get::<T>(&graph.var(written.array)))?;
+            not_finite(&array.name, values, parameters)
+        })
+    })
+}
+
+/// A sentence about the first number in an array that is not finite.
+fn not_finite<T: Real>(name: &str, values: &[T], parameters: &[NamedParameter]) -> Option<String> {
+    let at = values.iter().position(|value| !value.wide().is_finite())?;
+    let n = values.iter().filter(|value| !value.wide().is_finite()).count();
+    let value = values[at].wide();
+    let owner = || parameters.iter().rfind(|named| named.offset <= at).map_or("?", |named| named.name.as_str());
+    let of = match name {
+        "weights" => owner().to_string(),
+        "gradients" => format!("the gradient of {}", owner()),
+        name => format!("the array {name}"),
+    };
+    Some(format!("the first that is not finite is {of}, with {n} such numbers (the first {value})"))
+}

@@ -1,0 +1,279 @@
+//! The training loop.
+//!
+//! An epoch is a sequence of *slices*: runs of the session over some hundred steps. Between two slices nothing is under way, so
+//! that is where checkpoints are written and weights copied; within them nothing waits.
+
+use super::position::{Position, Sums};
+use super::report::{Epoch, Event, Progress, Report};
+use super::run::{Prepared, Run};
+use super::saved;
+use super::state::Part;
+use super::step::StepInfo;
+use super::{Trainer, diagnose};
+use crate::dataset::Dataset;
+use crate::error::Result;
+use crate::model::Sequential;
+use crate::op::real::Real;
+use crate::random::Stream;
+use dahl_runtime::machine::peak_resident_bytes;
+use dahl_runtime::trace::Trace;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Steps in a slice, at most.
+const SLICE: u64 = 512;
+
+/// Trains a model, telling about everything as it happens.
+pub(super) fn fit<T: Real>(
+    trainer: &Trainer,
+    model: &mut Sequential,
+    data: &Dataset,
+    on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+) -> Result<Report> {
+    let mut fit = Fit::<T>::new(trainer, model, data)?;
+    let report = fit.run(on_event)?;
+    let (weights, statistics) = fit.run.values();
+    drop(fit);
+    model.set_weights(weights)?;
+    model.set_statistics(statistics)?;
+    Ok(report)
+}
+
+/// A run of training.
+struct Fit<'a, T> {
+    run: Run<'a, T>,
+    /// The step of full batches, and that of the rest.
+    training: Vec<Prepared>,
+    evaluation: Vec<Prepared>,
+    position: Position,
+    /// Steps of an epoch.
+    n_batches: usize,
+    /// Steps of the whole run, which the learning rate may depend on.
+    n_steps: u64,
+    /// Everything that training changes, as it was before the slice that is under way.
+    before: Vec<Vec<T>>,
+    saved: Option<(u64, PathBuf)>,
+}
+
+/// How a slice, or all of an epoch, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All of it was done.
+    Complete,
+    /// Somebody asked to stop.
+    Stopped,
+}
+
+impl<'a, T: Real> Fit<'a, T> {
+    fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
+        let mut run = Run::<T>::new(trainer, model, data)?;
+        let mut position = Position::START;
+        if let Some(checkpoint) = &trainer.resume {
+            position = saved::restore(&mut run, checkpoint)?;
+        }
+        let training = run.prepare_all(Part::Train)?;
+        let evaluation = run.prepare_all(Part::Test)?;
+        let n_batches = data.train.len().div_ceil(training[0].n);
+        let n_steps = trainer.n_steps(n_batches);
+        Ok(Fit { run, training, evaluation, position, n_batches, n_steps, before: Vec::new(), saved: None })
+    }
+
+    fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
+        let plan = self.training[0].plan;
+        let mut report = Report {
+            plan,
+            plans: self.run.plans.clone(),
+            epochs: Vec::new(),
+            trace: Trace::default(),
+            n_steps: self.position.step,
+            is_stopped: false,
+            checkpoint: None,
+        };
+        while self.position.step < self.n_steps {
+            let start = Instant::now();
+            let before = self.position;
+            let end = self.train_epoch(on_event)?;
+            let seconds = start.elapsed().as_secs_f64();
+            if end == End::Stopped {
+                report.is_stopped = true;
+                self.save(on_event)?;
+                break;
+            }
+            let (test_loss, test_accuracy) = self.evaluate()?.means();
+            let trace = self.training[0].session.take_trace();
+            let (loss, accuracy) = self.position.sums.means();
+            let n_images = self.position.sums.images - before.sums.images;
+            let epoch = Epoch {
+                epoch: self.position.epoch,
+                loss,
+                accuracy,
+                test_loss,
+                test_accuracy,
+                seconds,
+                images_per_s: n_images as f64 / seconds,
+                peak_bytes: peak_resident_bytes(),
+                stall: 0.0,
+                usage: trace.usage(),
+            };
+            if self.position.batch == self.n_batches {
+                self.position = self.position.next_epoch();
+            }
+            self.save(on_event)?;
+            report.epochs.push(epoch);
+            let asked_to_stop = on_event(Event::Epoch(&epoch)).is_break();
+            // One trace at a time: they are large.
+            if asked_to_stop || self.position.step >= self.n_steps {
+                report.trace = trace;
+            }
+            if asked_to_stop && self.position.step < self.n_steps {
+                report.is_stopped = true;
+                break;
+            }
+        }
+        report.n_steps = self.position.step;
+        report.checkpoint = self.saved.take().map(|(_, path)| path);
+        Ok(report)
+    }
+
+    /// Trains from where the run is to the end of the epoch, or of the run.
+    fn train_epoch(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<End> {
+        let seed = self.run.trainer.seed;
+        let order = Stream::new(seed, u64::MAX - self.position.epoch as u64).permutation(self.run.data.train.len());
+        while self.position.batch < self.n_batches && self.position.step < self.n_steps {
+            if self.train_slice(&order, on_event)? == End::Stopped {
+                return Ok(End::Stopped);
+            }
+            let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
+            if every.is_some_and(|every| self.position.step.is_multiple_of(every)) {
+                self.save(on_event)?;
+            }
+        }
+        Ok(End::Complete)
+    }
+
+    /// Trains for some steps that have batches of the same size.
+    fn train_slice(
+        &mut self,
+        order: &[u32],
+        on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<End> {
+        let slice = self.next_slice();
+        self.run.snapshot(&mut self.before);
+        let (position, n_batches) = (&mut self.position, self.n_batches);
+        let at = *position;
+        let (mut end, mut bad) = (End::Complete, None);
+        let prepared = &mut self.training[slice.step];
+        let trainer = self.run.trainer;
+        prepared.run::<T>(
+            &mut self.run.store,
+            slice.count,
+            |i, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, self.n_steps, i)),
+            |i, metrics, _| {
+                if bad.is_some() {
+                    return ControlFlow::Continue(());
+                }
+                if !metrics.loss.is_finite() {
+                    bad = Some((i, metrics.loss));
+                    return ControlFlow::Break(());
+                }
+                position.batch += 1;
+                position.step += 1;
+                position.sums.add(metrics);
+                let progress = Progress {
+                    epoch: at.epoch,
+                    step: position.batch,
+                    n_steps: n_batches,
+                    loss: metrics.loss,
+                    n_images: metrics.n_images,
+                };
+                let flow = on_event(Event::Step(progress));
+                if flow.is_break() {
+                    end = End::Stopped;
+                }
+                flow
+            },
+        )?;
+        match bad {
+            Some(bad) => Err(diagnose::explain(&mut self.run, prepared, &self.before, order, &slice, bad, self.n_steps)),
+            None => Ok(end),
+        }
+    }
+
+    /// The steps up to the next moment at which something else is to be done.
+    fn next_slice(&self) -> Slice {
+        let at = self.position;
+        let full = self.training[0].n;
+        let n_full = self.run.data.train.len() / full;
+        let step = usize::from(at.batch >= n_full);
+        let left = if step == 0 { n_full - at.batch } else { 1 };
+        let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
+        let to_checkpoint = every.map_or(SLICE, |every| every - at.step % every);
+        let count = (left as u64).min(SLICE).min(to_checkpoint).min(self.n_steps - at.step);
+        Slice { step, count, at, full, n: self.training[step].n }
+    }
+
+    /// Sums over all test images.
+    fn evaluate(&mut self) -> Result<Sums> {
+        evaluate::<T>(&mut self.run, &mut self.evaluation)
+    }
+
+    /// Writes a checkpoint, if that is asked for and this one is not there yet.
+    fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<()> {
+        let Some(settings) = &self.run.trainer.checkpoint else { return Ok(()) };
+        let checkpoint = saved::checkpoint(&self.run, &self.position, self.n_steps)?;
+        let path = checkpoint.save(&settings.dir, self.position.step)?;
+        // Whoever wants to stop is asked again after the next step.
+        let _ = on_event(Event::Saved(&path));
+        self.saved = Some((self.position.step, path));
+        Ok(())
+    }
+}
+
+/// Some steps in a row with batches of the same size.
+pub(super) struct Slice {
+    /// Which of the prepared steps.
+    step: usize,
+    pub count: u64,
+    /// Where the run is before it.
+    pub at: Position,
+    /// Images in a full batch.
+    full: usize,
+    /// Images in these batches.
+    pub n: usize,
+}
+
+impl Slice {
+    /// The images of its `i`-th batch.
+    pub fn images<'o>(&self, order: &'o [u32], i: u64) -> &'o [u32] {
+        let first = (self.at.batch + i as usize) * self.full;
+        &order[first..first + self.n]
+    }
+
+    /// What else its `i`-th step is told.
+    pub fn info(&self, trainer: &Trainer, n_steps: u64, i: u64) -> StepInfo {
+        let number = self.at.step + i;
+        StepInfo { number, rate: trainer.rate.at(number, n_steps), seed: trainer.seed }
+    }
+}
+
+/// Sums over all test images.
+pub(super) fn evaluate<T: Real>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
+    let order: Vec<u32> = (0..run.data.test.len() as u32).collect();
+    let (mut all, mut left) = (Sums::default(), &order[..]);
+    for prepared in steps {
+        let n = prepared.n;
+        let (now, later) = left.split_at(left.len() - left.len() % n);
+        prepared.run::<T>(
+            &mut run.store,
+            (now.len() / n) as u64,
+            |i, step, ports| step.feed::<T>(ports, &now[i as usize * n..][..n], StepInfo::NONE),
+            |_, metrics, _| {
+                all.add(metrics);
+                ControlFlow::Continue(())
+            },
+        )?;
+        left = later;
+    }
+    Ok(all)
+}

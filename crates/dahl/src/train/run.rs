@@ -1,0 +1,181 @@
+//! What all steps of a run share: workers, arrays, plans; and steps that are ready to run.
+
+use super::Trainer;
+use super::position::Metrics;
+use super::report::PlanSummary;
+use super::state::{Part, State};
+use super::step::{Recipe, Step, StepKind};
+use crate::dataset::{Dataset, Split};
+use crate::error::Result;
+use crate::model::Sequential;
+use crate::op::real::Real;
+use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store};
+use dahl_runtime::plan::{PlanFile, Planned};
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Images that a step of evaluation takes at least, however small the training batches are.
+const EVALUATION_BATCH: usize = 256;
+
+/// A model, a data set and workers, computing in `T`.
+pub(super) struct Run<'a, T> {
+    pub trainer: &'a Trainer,
+    pub model: &'a Sequential,
+    pub data: &'a Dataset,
+    pub store: Store,
+    pub state: State,
+    /// The plans of the steps that are prepared.
+    pub plans: PlanFile,
+    pool: Arc<Pool>,
+    element: PhantomData<T>,
+}
+
+impl<'a, T: Real> Run<'a, T> {
+    pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
+        let mut store = Store::new();
+        let state = State::new::<T>(&mut store, trainer, model, data)?;
+        let pool = Arc::new(Pool::new(&trainer.machine.units));
+        let plans = PlanFile::new(trainer.plans.as_ref().map_or("heuristic", |plans| plans.origin()));
+        Ok(Run { trainer, model, data, store, state, plans, pool, element: PhantomData })
+    }
+
+    pub fn split(&self, part: Part) -> &'a Split {
+        match part {
+            Part::Train => &self.data.train,
+            Part::Test => &self.data.test,
+        }
+    }
+
+    /// The sizes of the batches that the images of a part are taken in: all alike, and the rest.
+    pub fn batches(&self, part: Part) -> Vec<usize> {
+        let n = self.split(part).len();
+        let batch = match part {
+            Part::Train => self.trainer.batch,
+            Part::Test => self.trainer.batch.max(EVALUATION_BATCH),
+        };
+        let full = batch.min(n).max(1);
+        [full, n % full].into_iter().filter(|&size| size > 0).collect()
+    }
+
+    /// Prepares the steps for all images of a part, full batches first.
+    pub fn prepare_all(&mut self, part: Part) -> Result<Vec<Prepared>> {
+        let batches = self.batches(part);
+        batches.into_iter().map(|n| self.prepare(part, n, kind(part))).collect()
+    }
+
+    /// Plans the steps for all images.
+    pub fn into_plans(mut self) -> Result<PlanFile> {
+        for part in [Part::Train, Part::Test] {
+            for n in self.batches(part) {
+                self.plan(part, n, kind(part))?;
+            }
+        }
+        Ok(self.plans)
+    }
+
+    /// Records, cuts, lowers and places a step, or takes all this from the plans that the trainer was given.
+    fn plan(&mut self, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
+        let Trainer { machine, cut, schedule, plans, optimizer, .. } = self.trainer;
+        let (model, store, state) = (self.model, &self.store, &self.state);
+        let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE };
+        let step = Step::record(recipe, n, kind)?;
+        let name = kind.name(n);
+        // Plan files hold what a run consists of, not what looks into it.
+        let is_planned = matches!(kind, StepKind::Train | StepKind::Evaluate);
+        let planned = match plans {
+            Some(plans) if is_planned => plans.plan(&name, &step.graph, machine)?,
+            _ => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine.units.len()))?,
+        };
+        planned.plan.check_machine(machine)?;
+        if is_planned {
+            self.plans.add(&name, &step.graph, &planned, machine)?;
+        }
+        Ok((step, planned))
+    }
+
+    /// Plans a step and binds it to the workers.
+    pub fn prepare(&mut self, part: Part, n: usize, kind: StepKind) -> Result<Prepared> {
+        let (step, Planned { lowered, plan, .. }) = self.plan(part, n, kind)?;
+        // Only full training steps are traced: they are what a run consists of.
+        let is_full = kind == StepKind::Train && n == self.batches(Part::Train)[0];
+        let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
+        let mut session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        session.set_watchdog(self.trainer.watchdog);
+        let memory = plan.memory();
+        let plan = PlanSummary {
+            n_tasks: lowered.tasks().len(),
+            bytes: memory.bytes,
+            bytes_unshared: memory.bytes_unshared,
+            state_bytes: memory.state_bytes,
+        };
+        Ok(Prepared { session, step, n, plan })
+    }
+
+    /// The weights and statistics as they are now.
+    pub fn values(&self) -> (Vec<f64>, Vec<f64>) {
+        let wide = |id| self.store.get::<T>(id).iter().map(|value| value.wide()).collect();
+        (wide(self.state.weights), self.state.statistics.map_or(Vec::new(), wide))
+    }
+
+    /// Copies everything that training changes.
+    pub fn snapshot(&self, copies: &mut Vec<Vec<T>>) {
+        copies.resize_with(self.state.trained().count(), Vec::new);
+        for (id, copy) in self.state.trained().zip(copies) {
+            copy.clear();
+            copy.extend_from_slice(self.store.get::<T>(id));
+        }
+    }
+
+    /// Goes back to what [`Run::snapshot`] copied.
+    pub fn restore(&mut self, copies: &[Vec<T>]) {
+        for (id, copy) in self.state.trained().zip(copies) {
+            self.store.get_mut::<T>(id).copy_from_slice(copy);
+        }
+    }
+}
+
+/// What is done with the images of a part.
+fn kind(part: Part) -> StepKind {
+    match part {
+        Part::Train => StepKind::Train,
+        Part::Test => StepKind::Evaluate,
+    }
+}
+
+/// A step that is ready to run on batches of `n` images.
+pub(super) struct Prepared {
+    pub session: Session,
+    pub step: Step,
+    pub n: usize,
+    pub plan: PlanSummary,
+}
+
+impl Prepared {
+    /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to and may end the run, after the
+    /// steps that are under way. Returns how many there were.
+    pub fn run<T: Real>(
+        &mut self,
+        store: &mut Store,
+        count: u64,
+        mut feed: impl FnMut(u64, &Step, &mut Ports<'_>),
+        mut collect: impl FnMut(u64, Metrics, &Outputs<'_>) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let (n, step, handle) = (self.n, &self.step, self.session.handle());
+        let done = self.session.run(
+            store,
+            count,
+            |i, ports| feed(i, step, ports),
+            |i, outputs| {
+                let metrics = step.metrics.as_ref().map_or(Metrics::default(), |metrics| {
+                    let metrics = outputs.get::<T>(metrics);
+                    Metrics { loss: metrics[0].wide(), correct: metrics[1].wide(), n_images: n }
+                });
+                if collect(i, metrics, outputs).is_break() {
+                    handle.stop();
+                }
+            },
+        )?;
+        Ok(done)
+    }
+}

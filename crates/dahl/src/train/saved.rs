@@ -1,0 +1,120 @@
+//! What a checkpoint of training holds: weights and statistics under their names, what the optimiser keeps, the position, the
+//! settings that bits depend on, and the plans.
+
+use super::position::Position;
+use super::run::Run;
+use super::{Checkpoint, Trainer};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::model::NamedParameter;
+use crate::op::real::Real;
+use crate::optim::Decay;
+use crate::tensors::{Tensor, Tensors};
+use dahl_runtime::graph::StateId;
+use dahl_runtime::plan::{Fingerprint, PlanFile};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The checkpoint of a run between two steps.
+pub(super) fn checkpoint<T: Real>(run: &Run<'_, T>, position: &Position, n_steps: u64) -> Result<Checkpoint> {
+    let mut tensors = Tensors::new();
+    for (id, name, named) in contents(run)? {
+        let range = named.offset..named.offset + named.parameter.shape.len();
+        let values: Vec<f64> = run.store.get::<T>(id)[range].iter().map(|value| value.wide()).collect();
+        tensors.insert(name, Tensor::from_f64(T::DTYPE, &named.parameter.shape, &values)?);
+    }
+    let mut settings = settings(run, n_steps)?;
+    settings.extend(run.trainer.notes.clone());
+    position.save(&mut settings);
+    Ok(Checkpoint { tensors, settings, plan: run.plans.to_string() })
+}
+
+/// Puts a checkpoint into a run, and says where it is then.
+pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) -> Result<Position> {
+    let position = Position::load(&checkpoint.settings)?;
+    let n_batches = run.data.train.len().div_ceil(run.batches(super::state::Part::Train)[0]);
+    let expected = settings(run, run.trainer.n_steps(n_batches))?;
+    let mut differences: Vec<String> = Vec::new();
+    for (key, value) in &expected {
+        let found = checkpoint.settings.get(key).map(String::as_str).unwrap_or_default();
+        if found != value {
+            let short = |text: &str| if text.contains('\n') { "another".to_string() } else { format!("'{text}'") };
+            differences.push(format!("{key} was {}, now it is {}", short(found), short(value)));
+        }
+    }
+    for (id, name, named) in contents(run)? {
+        let range = named.offset..named.offset + named.parameter.shape.len();
+        match checkpoint.tensors.get(&name) {
+            None => differences.push(format!("{name} is missing")),
+            Some(tensor) if tensor.dtype() != T::DTYPE.into() || tensor.shape() != &named.parameter.shape[..] => {
+                differences.push(format!("{name} has {:?} elements of {}", tensor.shape(), tensor.dtype()));
+            }
+            Some(tensor) => {
+                let values = &mut run.store.get_mut::<T>(id)[range];
+                values.iter_mut().zip(tensor.to_f64()?).for_each(|(to, from)| *to = T::from_f64(from));
+            }
+        }
+    }
+    match differences.is_empty() {
+        true => Ok(position),
+        false => Err(Error::setting(format!(
+            "the checkpoint is of another run: {}; go on with the settings it was made with",
+            differences.join("; ")
+        ))),
+    }
+}
+
+/// The trainer, with the plans of the checkpoint it goes on from if it has no others and they fit the machine.
+pub(super) fn with_plans(trainer: &Trainer) -> Result<Trainer> {
+    let mut trainer = trainer.clone();
+    let Some(checkpoint) = trainer.resume.clone().filter(|_| trainer.plans.is_none()) else { return Ok(trainer) };
+    let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan)?;
+    if plans.n_units() == trainer.machine.units.len() {
+        trainer.plans = Some(Arc::new(plans));
+    }
+    Ok(trainer)
+}
+
+/// Every array of a run that training changes, parameter by parameter, with the name it has in a checkpoint.
+fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
+    let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
+    let mut contents = Vec::new();
+    let mut add = |id: StateId, prefix: &str, named: &[NamedParameter]| {
+        contents.extend(named.iter().map(|named| (id, format!("{prefix}{}", named.name), named.clone())));
+    };
+    add(run.state.weights, "", &parameters);
+    if let Some(statistics) = run.state.statistics {
+        add(statistics, "", &buffers);
+    }
+    for (&id, name) in run.state.optimizer.iter().zip(run.trainer.optimizer.state_names()) {
+        add(id, &format!("optimizer.{name}."), &parameters);
+    }
+    Ok(contents)
+}
+
+/// The settings that bits depend on, which must be the same when a run goes on.
+fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
+    let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
+    let mut settings = BTreeMap::from([
+        ("model".to_string(), run.model.to_toml()),
+        ("dtype".to_string(), T::DTYPE.to_string()),
+        ("optimizer".to_string(), optimizer.to_string()),
+        ("learning rate".to_string(), rate.to_string()),
+        ("batch".to_string(), batch.to_string()),
+        ("seed".to_string(), seed.to_string()),
+        ("data".to_string(), fingerprint(run.data)),
+    ]);
+    if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {
+        settings.insert("steps in all".to_string(), n_steps.to_string());
+    }
+    Ok(settings)
+}
+
+/// What tells data sets apart: all labels, and some of the pixels.
+fn fingerprint(data: &Dataset) -> String {
+    const EVERY: usize = 997;
+    let splits = [&data.train, &data.test];
+    let bytes = splits.iter().flat_map(|split| split.labels.iter().chain(split.images.iter().step_by(EVERY)));
+    let (n, hash) = (data.train.len(), Fingerprint::of_bytes(bytes.copied()));
+    format!("{} with {n} training images, {hash}", data.name)
+}
