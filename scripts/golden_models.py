@@ -4,7 +4,7 @@
 Without --out it makes the small files of the test `golden_models`, crates/dahl/tests/golden/models/CASE.safetensors. With --out
 it makes a folder per case for scripts/parity.py, which runs the same training with the command `dahl` and compares:
 
-    arguments           the options of `dahl train` for this case
+    arguments.json      the options of `dahl train` for this case
     init.safetensors    initial weights, for --init
     batches.safetensors indices (steps, batch) into the training images, for --batches
     f64/, f32/          what --dump writes: losses.json, step1.safetensors, final.safetensors; and evaluation.json
@@ -54,15 +54,27 @@ CASES = {
     "lenet5": {"model": "lenet5", "data": "synthetic:1x28x28:600", "steps": 50, "batch": 20, "optimizer": "adam", "lr": 0.003},
     "vggish": {"model": "vggish", "data": "synthetic:3x32x32x3:300", "steps": 50, "batch": 8, "lr": 0.1, "momentum": 0.9},
     "resnet8": {
-        **{"model": "resnet8", "data": "synthetic:3x32x32:400", "steps": 50, "batch": 8, "seed": 18},
-        **{"lr": 0.005, "momentum": 0.9, "weight_decay": 0.0005},
+        "model": "resnet8",
+        "data": "synthetic:3x32x32:400",
+        "seed": 18,
+        "steps": 50,
+        "batch": 8,
+        "lr": 0.005,
+        "momentum": 0.9,
+        "weight_decay": 0.0005,
     },
     "mlp": {
-        **{"model": "mlp", "data": "synthetic:1x28x28:600", "steps": 50, "batch": 32},
-        **{"optimizer": "adamw", "lr": 0.001, "weight_decay": 0.01},
+        "model": "mlp",
+        "data": "synthetic:1x28x28:600",
+        "steps": 50,
+        "batch": 32,
+        "optimizer": "adamw",
+        "lr": 0.001,
+        "weight_decay": 0.01,
     },
     "seed_fashion": {"model": "seed", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.05},
     "lenet5_fashion": {"model": "lenet5", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.02},
+    "lenet5_momentum": {"model": "lenet5", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.02, "momentum": 0.9},
 }
 
 
@@ -113,8 +125,10 @@ def evaluate(model, split, dtype):
 def arguments_of(case, data):
     """The options of `dahl train` that a case stands for."""
     options = {"model": case["model"], "data": data}
-    options |= {name: case[name] for name in ("seed", "batch", "optimizer", "lr", "momentum", "weight_decay")}
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    options |= {name: case[name] for name in ("seed", "batch", "optimizer", "lr", "weight_decay")}
+    if case["optimizer"] == "sgd":
+        options["momentum"] = case["momentum"]
+    return [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def sample(tensors, prefix):
@@ -141,13 +155,13 @@ def write_small(path, arguments, indices, exact, single):
     tensors |= sample(exact["init"], "init.") | sample(gradients, "") | sample(exact["final"], "final.")
     path.parent.mkdir(parents=True, exist_ok=True)
     # A single entry, because the order of several is not fixed and the file would change from run to run.
-    save_file(tensors, path, metadata={"arguments": arguments})
+    save_file(tensors, path, metadata={"arguments": " ".join(arguments)})
 
 
 def write_folder(folder, arguments, indices, exact, single):
     """Writes the folder of a case for scripts/parity.py."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "arguments").write_text(arguments + "\n")
+    (folder / "arguments.json").write_text(json.dumps(arguments) + "\n")
     save_file(exact["init"], folder / "init.safetensors")
     save_file({"indices": indices}, folder / "batches.safetensors")
     for name, out in (("f64", exact), ("f32", single)):

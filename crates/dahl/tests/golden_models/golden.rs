@@ -68,9 +68,9 @@ impl Golden {
 
     /// Two workers with the settings of the case.
     pub fn trainer(&self) -> Trainer {
-        let (momentum, weight_decay) = (self.number("momentum"), self.number("weight-decay"));
+        let weight_decay = self.number("weight-decay");
         let optimizer = match self.option("optimizer") {
-            "sgd" => Optimizer::Sgd { momentum, weight_decay, nesterov: false },
+            "sgd" => Optimizer::Sgd { momentum: self.number("momentum"), weight_decay, nesterov: false },
             "adam" => Optimizer::Adam(Moments::with_decay(weight_decay)),
             "adamw" => Optimizer::AdamW(Moments::with_decay(weight_decay)),
             other => panic!("no optimiser is called {other}"),
