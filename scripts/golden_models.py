@@ -45,14 +45,21 @@ SAMPLES = 64
 TEST_BATCH = 500
 
 # The data set `fashion-mnist` is what --data names: cases with it have no small file. Learning rates are such that errors of
-# rounding do not grow beyond comparison within the steps. At the first step of `resnet8` with its seed, no input of a ReLU is
-# within 1e-5 of zero; nearer ones may come out positive in one program and negative in another, in float32, and a single one
-# changes gradients by a hundredth.
+# rounding do not grow beyond comparison within the steps. With the seeds of `vggish` and `resnet8`, no ReLU and no maximum of the
+# first step is so near to a tie that rounding to float32 could decide it; a single one changes gradients by a hundredth.
 DEFAULTS = {"seed": 1, "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0}
 CASES = {
     "seed_digits": {"model": "seed", "data": "digits", "steps": 200, "batch": 60, "lr": 0.05},
     "lenet5": {"model": "lenet5", "data": "synthetic:1x28x28:600", "steps": 50, "batch": 20, "optimizer": "adam", "lr": 0.003},
-    "vggish": {"model": "vggish", "data": "synthetic:3x32x32x3:300", "steps": 50, "batch": 8, "lr": 0.1, "momentum": 0.9},
+    "vggish": {
+        "model": "vggish",
+        "data": "synthetic:3x32x32x3:300",
+        "seed": 26,
+        "steps": 50,
+        "batch": 8,
+        "lr": 0.05,
+        "momentum": 0.9,
+    },
     "resnet8": {
         "model": "resnet8",
         "data": "synthetic:3x32x32:400",
