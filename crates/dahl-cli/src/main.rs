@@ -1,5 +1,6 @@
 //! The `dahl` command: the only place with argument parsing and printing.
 
+mod diff;
 mod trace;
 mod train;
 
@@ -20,12 +21,16 @@ enum Command {
     Train(train::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
+    /// Compare the numbers of two files
+    Diff(diff::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(&args),
         Command::Trace(args) => trace::run(&args),
+        // It has exit codes of its own.
+        Command::Diff(args) => return diff::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

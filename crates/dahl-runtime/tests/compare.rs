@@ -24,6 +24,7 @@ fn bounds_hold_as_they_are_named() {
     let either = Tolerance::relative(1e-3).or_absolute(1e-9);
     assert!(agree(1e-12, -1e-12, either) && agree(1000.0, 1000.5, either) && !agree(1.0, 1.1, either));
     assert!(agree(1.0f64, 1.05, Tolerance::ulps(1).or_relative(0.1)));
+    assert!(agree(1.0f64, 1.0f64.next_up(), Tolerance::relative(1e-20).or_ulps(1)));
 }
 
 #[test]
@@ -35,6 +36,8 @@ fn what_is_no_ordinary_number_has_its_rule() {
     assert!(!agree(f32::MAX, inf, Tolerance::ulps(1)), "one step, but an overflow");
     assert!(!agree(nan, nan, all) && !agree(nan, 1.0, all) && !agree(1.0, nan, all.or_nan()));
     assert!(agree(nan, -nan, Tolerance::EXACT.or_nan()));
+    let both = compare(&[nan, 1.0], &[nan, 1.5], Tolerance::absolute(1.0).or_nan()).expect("equal shapes");
+    assert_eq!(both.largest.absolute, 0.5, "two that agree have no distance");
     assert!(agree(0.0f32, -0.0, Tolerance::EXACT) && !agree(0.0f32, -0.0, Tolerance::SAME_BITS));
     assert!(agree(nan, nan, Tolerance::SAME_BITS) && !agree(nan, -nan, Tolerance::SAME_BITS));
     assert!(agree(f64::MIN_POSITIVE, 0.0, Tolerance::absolute(1e-300)));

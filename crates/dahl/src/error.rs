@@ -36,22 +36,15 @@ impl Error {
         Error { kind: ErrorKind::Setting, message: message.into() }
     }
 
-<<<<<<< HEAD
-<<<<<<< HEAD
     /// The same error, with the layer that it is about.
     pub(crate) fn in_layer(mut self, name: &str) -> Self {
         self.message = format!("{name}: {}", self.message);
         self
-=======
+    }
+
     /// The sentence, without the path of what it is about.
     pub fn message(&self) -> &str {
         &self.message
->>>>>>> 60661ff3cca0f1735411a7f54ab82e2e961bdb91
-=======
-    /// The sentence alone, without the path.
-    pub fn message(&self) -> &str {
-        &self.message
->>>>>>> bd7f080df4ad844dc9c11dffd8ddb3093e045ab6
     }
 
     /// The kind of this error.

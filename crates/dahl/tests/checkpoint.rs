@@ -231,6 +231,24 @@ fn places_where_nothing_can_be_written_are_said() {
     assert!(names(&folder.0.join("odd")).is_empty());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_without_permission_loses_nothing() -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("permission");
+    checkpoint(1).save(&folder.0)?;
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o500)).expect("set");
+    if fs::write(folder.0.join("probe"), "").is_ok() {
+        println!("skipped: this user may write everywhere");
+    } else {
+        let error = sentence(checkpoint(2).save(&folder.0));
+        assert!(error.contains("cannot be written") && error.contains("check the permissions"), "{error}");
+        assert_eq!(Checkpoint::newest(&folder.0)?.checkpoint, checkpoint(1));
+    }
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).expect("set");
+    Ok(())
+}
+
 #[test]
 fn a_write_that_fails_changes_nothing() {
     let folder = Folder::new("undone");

@@ -282,11 +282,15 @@ pub fn compare_pairs<T: Comparable>(
     for (position, (actual, expected)) in pairs.into_iter().enumerate() {
         found.n += 1;
         let distance = actual.distance(expected);
-        let largest = &mut found.largest;
-        largest.absolute = largest.absolute.max(distance.absolute);
-        largest.relative = largest.relative.max(distance.relative);
-        largest.ulps = largest.ulps.max(distance.ulps);
-        if tolerance.allows(actual, expected, &distance) {
+        let agrees = tolerance.allows(actual, expected, &distance);
+        // Two NaNs that agree are not far apart, whatever their distance.
+        if !agrees || !actual.nearest().is_nan() {
+            let largest = &mut found.largest;
+            largest.absolute = largest.absolute.max(distance.absolute);
+            largest.relative = largest.relative.max(distance.relative);
+            largest.ulps = largest.ulps.max(distance.ulps);
+        }
+        if agrees {
             continue;
         }
         found.n_mismatches += 1;

@@ -67,6 +67,11 @@ pub struct Var {
 }
 
 impl Var {
+    /// The number of the array in its graph.
+    pub fn array(&self) -> usize {
+        self.array
+    }
+
     /// The extents of the view.
     pub fn shape(&self) -> Shape {
         self.shape

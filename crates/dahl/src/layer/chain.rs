@@ -3,8 +3,8 @@
 //! A chain numbers its layers by name (`conv1`, `relu1`, `conv2`), hands each of them its share of the parameters and
 //! buffers, and records them in order.
 
-use super::{Backward, Forward, Layer, Mode, Parameter, Tape, Weights};
-use crate::error::Result;
+use super::{AnyLayer, Backward, Forward, Layer, Mode, Parameter, Tape, Weights};
+use crate::error::{Error, Result};
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
 use std::panic::Location;
@@ -19,7 +19,7 @@ pub struct Chain {
 /// A layer in its place.
 #[derive(Clone, Debug)]
 struct Link {
-    layer: Arc<dyn Layer>,
+    layer: AnyLayer,
     /// The line of the program that appended it; errors in its tasks name it.
     line: &'static Location<'static>,
 }
@@ -28,7 +28,7 @@ struct Link {
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
     /// The layer.
-    pub layer: &'a Arc<dyn Layer>,
+    pub layer: &'a AnyLayer,
     /// Its name within the chain, as in `conv1`.
     pub name: String,
     /// The extents of its input.
@@ -57,18 +57,17 @@ impl Chain {
     /// Appends a layer.
     #[track_caller]
     pub fn layer(mut self, layer: impl Layer + 'static) -> Self {
-        self.push(Arc::new(layer));
+        self.push(Arc::new(layer), Location::caller());
         self
     }
 
-    /// Appends a layer.
-    #[track_caller]
-    pub fn push(&mut self, layer: Arc<dyn Layer>) {
-        self.links.push(Link { layer, line: Location::caller() });
+    /// Appends a layer on behalf of this line of the program.
+    pub(crate) fn push(&mut self, layer: AnyLayer, line: &'static Location<'static>) {
+        self.links.push(Link { layer, line });
     }
 
     /// The layers.
-    pub fn layers(&self) -> impl DoubleEndedIterator<Item = &Arc<dyn Layer>> {
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = &AnyLayer> {
         self.links.iter().map(|link| &link.layer)
     }
 
@@ -79,12 +78,12 @@ impl Chain {
 
     /// The layers with their names and extents, for samples of this shape.
     pub fn places(&self, input: Shape) -> Result<Vec<Place<'_>>> {
-        let mut shape = input;
+        let mut shape = bounded(input)?;
         let names = self.names();
         let place = |(layer, name): (_, String)| {
-            let layer: &Arc<dyn Layer> = layer;
+            let layer: &AnyLayer = layer;
             let input = shape;
-            shape = layer.output(input).map_err(|error| error.in_layer(&name))?;
+            shape = layer.output(input).and_then(bounded).map_err(|error| error.in_layer(&name))?;
             Ok(Place { layer, name, input, output: shape })
         };
         self.layers().zip(names).map(place).collect()
@@ -119,7 +118,10 @@ impl Chain {
     ) -> Result<Vec<Parameter>> {
         let mut all = Vec::new();
         for place in self.places(input)? {
-            all.extend(of(&place)?.into_iter().map(|parameter| parameter.within(&place.name)));
+            for parameter in of(&place)? {
+                bounded(parameter.shape).map_err(|error| error.in_layer(&place.name))?;
+                all.push(parameter.within(&place.name));
+            }
         }
         Ok(all)
     }
@@ -210,3 +212,15 @@ fn shares(
     };
     places.iter().map(share).collect()
 }
+
+/// The shape, if a program can count its elements.
+fn bounded(shape: Shape) -> Result<Shape> {
+    let len = shape.iter().try_fold(1, |len: usize, extent| len.checked_mul(*extent));
+    match len.filter(|&len| len <= MOST_ELEMENTS) {
+        Some(_) => Ok(shape),
+        None => Err(Error::setting(format!("an array of {shape} is too large for any memory"))),
+    }
+}
+
+/// More elements than any machine has memory for, and few enough that sums and products with batches do not overflow.
+const MOST_ELEMENTS: usize = 1 << 40;

@@ -1,8 +1,8 @@
 //! Two-dimensional convolution.
 
 use super::window::Window;
-use super::{Backward, Forward, Init, Layer, Parameter, Tape, Weights, batched, sample};
-use crate::error::Result;
+use super::{Backward, Forward, Init, Layer, Parameter, Setting, Settings, Tape, Weights, batched, sample};
+use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
@@ -19,6 +19,12 @@ impl Conv2d {
     /// A convolution with this many kernels of this side; stride 1, no padding, with a bias.
     pub fn new(filters: usize, kernel: usize) -> Self {
         Conv2d { filters, window: Window { side: kernel, stride: 1, padding: 0 }, bias: true }
+    }
+
+    pub(super) fn read(settings: &mut Settings<'_>) -> Result<Self> {
+        let layer = Conv2d::new(settings.count("filters")?, settings.count("kernel")?);
+        let layer = layer.stride(settings.count_or("stride", 1)?).padding(settings.count_or("padding", 0)?);
+        Ok(layer.bias(settings.flag_or("bias", true)?))
     }
 
     /// The step between windows.
@@ -49,14 +55,24 @@ impl Layer for Conv2d {
         "conv"
     }
 
+    fn settings(&self) -> Vec<(&'static str, Setting<'_>)> {
+        let mut settings = vec![("filters", Setting::Count(self.filters))];
+        settings.extend(self.window.settings("kernel", 1));
+        settings.extend((!self.bias).then_some(("bias", Setting::Flag(false))));
+        settings
+    }
+
     fn output(&self, input: Shape) -> Result<Shape> {
+        if self.filters == 0 {
+            return Err(Error::setting("conv2d needs at least one filter"));
+        }
         let [_, height, width] = self.window.output("conv2d", input)?;
         Ok(Shape::new(&[self.filters, height, width]))
     }
 
     fn parameters(&self, input: Shape) -> Result<Vec<Parameter>> {
         let (channels, side) = (input[0], self.window.side);
-        let init = Init::Uniform { fan_in: channels * side * side };
+        let init = Init::Uniform { fan_in: channels.saturating_mul(side).saturating_mul(side) };
         let weight = Parameter::new("weight", [self.filters, channels, side, side], init);
         let bias = self.bias.then(|| Parameter::new("bias", [self.filters], init));
         Ok([weight].into_iter().chain(bias).collect())

@@ -1,6 +1,6 @@
 //! Fully connected layer.
 
-use super::{Backward, Forward, Init, Layer, Parameter, Tape, Weights};
+use super::{Backward, Forward, Init, Layer, Parameter, Setting, Settings, Tape, Weights};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::Shape;
@@ -19,6 +19,10 @@ impl Dense {
         Dense { outputs, bias: true }
     }
 
+    pub(super) fn read(settings: &mut Settings<'_>) -> Result<Self> {
+        Ok(Dense::new(settings.count("outputs")?).bias(settings.flag_or("bias", true)?))
+    }
+
     /// With or without a bias.
     pub fn bias(mut self, bias: bool) -> Self {
         self.bias = bias;
@@ -35,7 +39,15 @@ impl Layer for Dense {
         "fc"
     }
 
+    fn settings(&self) -> Vec<(&'static str, Setting<'_>)> {
+        let bias = (!self.bias).then_some(("bias", Setting::Flag(false)));
+        [("outputs", Setting::Count(self.outputs))].into_iter().chain(bias).collect()
+    }
+
     fn output(&self, input: Shape) -> Result<Shape> {
+        if self.outputs == 0 {
+            return Err(Error::setting("dense needs at least one output"));
+        }
         if input.rank() != 1 {
             return Err(Error::setting(format!("dense takes vectors, not {input}: put a flatten before it")));
         }

@@ -1,7 +1,7 @@
 //! Maximum over windows.
 
 use super::window::Window;
-use super::{Backward, Forward, Layer, Tape, Weights, batched, sample};
+use super::{Backward, Forward, Layer, Setting, Settings, Tape, Weights, batched, sample};
 use crate::error::{Error, Result};
 use crate::op;
 use dahl_runtime::array::{Dtype, Shape};
@@ -17,6 +17,12 @@ impl MaxPool {
     /// Squares of this side that touch and do not overlap.
     pub fn new(window: usize) -> Self {
         MaxPool { window: Window { side: window, stride: window, padding: 0 } }
+    }
+
+    pub(super) fn read(settings: &mut Settings<'_>) -> Result<Self> {
+        let side = settings.count("window")?;
+        let layer = MaxPool::new(side).stride(settings.count_or("stride", side)?);
+        Ok(layer.padding(settings.count_or("padding", 0)?))
     }
 
     /// The step between squares.
@@ -41,11 +47,16 @@ impl Layer for MaxPool {
         "pool"
     }
 
+    fn settings(&self) -> Vec<(&'static str, Setting<'_>)> {
+        self.window.settings("window", self.window.side)
+    }
+
     fn output(&self, input: Shape) -> Result<Shape> {
-        let Window { side, padding, .. } = self.window;
-        if side > 16 || padding > side / 2 {
+        self.window.check_padding("max_pool")?;
+        let side = self.window.side;
+        if side > 16 {
             return Err(Error::setting(format!(
-                "max_pool takes windows up to 16 and padding up to half a window, not {side} and {padding}"
+                "max_pool takes windows of at most 16×16, not {side}×{side}"
             )));
         }
         Ok(Shape::new(&self.window.output("max_pool", input)?))

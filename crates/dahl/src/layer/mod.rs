@@ -1,23 +1,38 @@
 //! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and knows
 //! nothing of tiles, threads or devices, nor of the layers around it.
 //!
-//! To add a layer, add its file and its line in [`Sequential`](crate::model::Sequential)'s builder methods.
+//! To add a layer, add its file and its line in [`KINDS`]; ARCHITECTURE.md goes through it.
 
+mod avg_pool;
+mod batch_norm;
 mod chain;
 mod conv2d;
 mod dense;
+mod dropout;
 mod flatten;
+mod global_avg_pool;
 mod max_pool;
 mod relu;
+mod residual;
+mod settings;
+mod softmax;
 mod tape;
 mod window;
 
+pub use avg_pool::AvgPool;
+pub use batch_norm::BatchNorm;
 pub use chain::{Chain, Place, Recording};
 pub use conv2d::Conv2d;
 pub use dense::Dense;
+pub use dropout::Dropout;
 pub use flatten::Flatten;
+pub use global_avg_pool::GlobalAvgPool;
 pub use max_pool::MaxPool;
 pub use relu::Relu;
+pub use residual::Residual;
+pub use settings::Setting;
+pub(crate) use settings::{Settings, Source, write_layers};
+pub use softmax::Softmax;
 pub use tape::Tape;
 
 use crate::error::Result;
@@ -25,6 +40,33 @@ use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
 use std::fmt;
+use std::sync::Arc;
+
+/// A layer of any kind.
+pub type AnyLayer = Arc<dyn Layer>;
+
+/// A kind of layer that model files may have.
+pub(crate) struct Kind {
+    /// What it is called there.
+    pub(crate) name: &'static str,
+    /// Reads its settings.
+    pub(crate) read: fn(&mut Settings<'_>) -> Result<AnyLayer>,
+}
+
+/// Every kind of layer.
+pub(crate) static KINDS: &[Kind] = &[
+    Kind { name: "avg_pool", read: |settings| Ok(Arc::new(AvgPool::read(settings)?)) },
+    Kind { name: "batch_norm", read: |settings| Ok(Arc::new(BatchNorm::read(settings)?)) },
+    Kind { name: "conv2d", read: |settings| Ok(Arc::new(Conv2d::read(settings)?)) },
+    Kind { name: "dense", read: |settings| Ok(Arc::new(Dense::read(settings)?)) },
+    Kind { name: "dropout", read: |settings| Ok(Arc::new(Dropout::read(settings)?)) },
+    Kind { name: "flatten", read: |_| Ok(Arc::new(Flatten)) },
+    Kind { name: "global_avg_pool", read: |_| Ok(Arc::new(GlobalAvgPool)) },
+    Kind { name: "max_pool", read: |settings| Ok(Arc::new(MaxPool::read(settings)?)) },
+    Kind { name: "relu", read: |_| Ok(Arc::new(Relu)) },
+    Kind { name: "residual", read: |settings| Ok(Arc::new(Residual::read(settings)?)) },
+    Kind { name: "softmax", read: |_| Ok(Arc::new(Softmax)) },
+];
 
 /// Whether a network is trained or used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +157,16 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// `conv1.weight`.
     fn name(&self) -> &'static str {
         self.kind()
+    }
+
+    /// Its settings as in model files, as far as they differ from what is usual; what it reads back.
+    fn settings(&self) -> Vec<(&'static str, Setting<'_>)> {
+        Vec::new()
+    }
+
+    /// The chains inside of it; their layers have names below its own and that of the branch, if it has one.
+    fn branches(&self) -> Vec<(&'static str, &Chain)> {
+        Vec::new()
     }
 
     /// The extents of its output for one sample, from those of its input.

@@ -8,7 +8,7 @@ use super::Mode;
 use crate::error::Result;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::Codelet;
-use dahl_runtime::graph::{Graph, Var};
+use dahl_runtime::graph::{Graph, Role, Var};
 use std::panic::Location;
 
 /// A graph that is being recorded, in one element type.
@@ -21,6 +21,8 @@ pub struct Tape<'a> {
     /// From which task on which layer was at work, in order.
     spans: Vec<(usize, String)>,
     kept: Vec<Var>,
+    /// What arrays are made as.
+    role: Role,
     counter: Option<Var>,
     /// The layers that draw random numbers, in order.
     random: Vec<String>,
@@ -30,7 +32,12 @@ impl<'a> Tape<'a> {
     /// Records into `graph`.
     pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
         let (layers, spans, kept, random) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Tape { graph, dtype, mode, layers, spans, kept, counter: None, random }
+        Tape { graph, dtype, mode, layers, spans, kept, role: Role::Temporary, counter: None, random }
+    }
+
+    /// From now on, arrays are outputs that the program can look at after each step.
+    pub(crate) fn expose(&mut self) {
+        self.role = Role::Output;
     }
 
     /// The element type that is computed in.
@@ -64,6 +71,17 @@ impl<'a> Tape<'a> {
         self.mark();
     }
 
+    /// Records a part of the layer at work, which has a name of its own.
+    pub(super) fn inside<T>(&mut self, name: &str, record: impl FnOnce(&mut Self) -> T) -> T {
+        if let Some(&(_, line)) = self.layers.last() {
+            self.enter(name, line);
+            let result = record(self);
+            self.leave();
+            return result;
+        }
+        record(self)
+    }
+
     fn mark(&mut self) {
         self.graph.record_at(self.layers.last().map(|(_, line)| *line));
         self.spans.push((self.graph.tasks().len(), self.layer().to_string()));
@@ -92,7 +110,7 @@ impl<'a> Tape<'a> {
             Some((path, _)) => format!("{path}.{name}"),
             None => name.to_string(),
         };
-        self.graph.temporary(&name, dtype, shape)
+        self.graph.array(&name, dtype, shape, self.role)
     }
 
     /// Nobody may overwrite this array until it is [released](Tape::release): it is needed later.

@@ -1,5 +1,6 @@
 //! Squares that slide over images: where they fit, and how many there are.
 
+use super::Setting;
 use crate::error::{Error, Result};
 use dahl_runtime::array::Shape;
 
@@ -27,7 +28,9 @@ impl Window {
                 format!("{kind} needs a window and a stride of at least 1, not {side} and {stride}");
             return Err(Error::setting(message));
         }
-        let along = |extent: usize| (extent + 2 * padding).checked_sub(side).map(|room| room / stride + 1);
+        let along = |extent: usize| {
+            extent.saturating_add(padding.saturating_mul(2)).checked_sub(side).map(|room| room / stride + 1)
+        };
         match (along(height), along(width)) {
             (Some(height), Some(width)) => Ok([channels, height, width]),
             _ => Err(Error::setting(format!(
@@ -35,6 +38,29 @@ impl Window {
                  windows or more padding"
             ))),
         }
+    }
+
+    /// As in PyTorch, every window of a pool has a pixel of the image in its middle.
+    pub(super) fn check_padding(&self, kind: &str) -> Result<()> {
+        let Window { side, padding, .. } = *self;
+        if padding > side / 2 {
+            let message =
+                format!("{kind} takes a padding of at most half its window, not {padding} of {side}");
+            return Err(Error::setting(message));
+        }
+        Ok(())
+    }
+
+    /// Its settings, the side under this key; the usual stride and no padding are not mentioned.
+    pub(super) fn settings(
+        &self,
+        side: &'static str,
+        stride: usize,
+    ) -> Vec<(&'static str, Setting<'static>)> {
+        let mut settings = vec![(side, Setting::Count(self.side))];
+        settings.extend((self.stride != stride).then_some(("stride", Setting::Count(self.stride))));
+        settings.extend((self.padding != 0).then_some(("padding", Setting::Count(self.padding))));
+        settings
     }
 
     /// Stride and padding, as codelets take them.

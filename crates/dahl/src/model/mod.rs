@@ -1,5 +1,12 @@
 //! Models: a chain of layers with its parameters in one flat array, and its running statistics in another.
 
+mod builtin;
+mod file;
+mod summary;
+
+pub use builtin::Builtin;
+pub use summary::SummaryRow;
+
 use crate::error::{Error, Result};
 use crate::layer::{
     Backward, Chain, Conv2d, Dense, Flatten, Forward, Init, Layer, MaxPool, Parameter, Recording, Relu, Tape,
@@ -42,6 +49,15 @@ impl Sequential {
     #[track_caller]
     pub fn seed(input: [usize; 3], classes: usize) -> Self {
         Sequential::new(input).conv2d(8, 3).relu().max_pool(2).flatten().dense(classes)
+    }
+
+    /// The models that come with the program.
+    pub const BUILTIN: &[Builtin] = builtin::BUILTIN;
+
+    /// A model that comes with the program, by name, for inputs of this shape and this many classes.
+    #[track_caller]
+    pub fn builtin(name: &str, input: [usize; 3], classes: usize) -> Result<Self> {
+        builtin::builtin(name, input, classes)
     }
 
     /// Appends a layer.

@@ -17,7 +17,7 @@ mod elementwise;
 pub mod forms;
 mod channels;
 mod math;
-mod real;
+pub(crate) mod real;
 mod reduce;
 pub mod simd;
 mod sums;

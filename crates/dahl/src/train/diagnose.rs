@@ -11,7 +11,7 @@ use super::step::StepKind;
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
 use crate::op::real::Real;
-use dahl_runtime::engine::Outputs;
+use dahl_runtime::array::Element;
 use dahl_runtime::graph::{Graph, Role, Var};
 use std::ops::ControlFlow;
 
@@ -33,7 +33,7 @@ pub(super) fn explain<T: Real>(
     };
     let rate = run.trainer.rate.at(step - 1, n_steps);
     Error::setting(format!(
-        "the loss is {} at step {step} (epoch {}, batch {batch}): {place}; use a smaller learning rate than {rate}, or \
+        "the loss is {} at step {step} (epoch {}, batch {batch}): {place}; use a smaller learning rate than {rate:?}, or \
          look at the images of this batch",
         loss,
         slice.at.epoch
@@ -50,31 +50,36 @@ fn find<T: Real>(
     bad: u64,
     n_steps: u64,
 ) -> Result<Option<String>> {
-    let parameters = run.model.parameters()?;
-    let trainer = run.trainer;
+    let (parameters, trainer) = (run.model.parameters()?, run.trainer);
     run.restore(before);
+    let mut feed = run.feed(Part::Train, &order[slice.first_image(0)..]);
     let repeated = bad.saturating_sub(1);
     prepared.run::<T>(
         &mut run.store,
         repeated,
-        |i, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, n_steps, i)),
+        |i, step, ports| {
+            feed.fill::<T>(step, ports, slice.images(order, i), slice.info(trainer, n_steps, i))
+        },
         |_, _, _| ControlFlow::Continue(()),
     )?;
     let mut looking = run.prepare(Part::Train, slice.n, StepKind::Diagnose)?;
+    let arrays = written::<T>(&looking.step.graph);
     for i in repeated..=bad {
         let number = slice.at.step + i + 1;
         let weights = run.store.get::<T>(run.state.weights);
         if let Some(found) = not_finite("weights", weights, &parameters) {
             return Ok(Some(format!("{found} before step {number}")));
         }
-        let graph = looking.step.graph.clone();
         let mut found = None;
         looking.run::<T>(
             &mut run.store,
             1,
-            |_, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, n_steps, i)),
+            |_, step, ports| {
+                feed.fill::<T>(step, ports, slice.images(order, i), slice.info(trainer, n_steps, i))
+            },
             |_, _, outputs| {
-                found = first_of::<T>(&graph, outputs, &parameters);
+                let not_finite = |(name, var): &(String, Var)| not_finite(name, outputs.get::<T>(var), &parameters);
+                found = arrays.iter().find_map(not_finite);
                 ControlFlow::Continue(())
             },
         )?;
@@ -85,17 +90,19 @@ fn find<T: Real>(
     Ok(None)
 }
 
-/// The first of the outputs, in the order of tasks, that holds a number that is not finite.
-fn first_of<T: Real>(graph: &Graph, outputs: &Outputs<'_>, parameters: &[NamedParameter]) -> Option<String> {
-    graph.tasks().iter().find_map(|task| {
-        let n_inputs = task.codelet.relation().n_inputs();
-        task.args[n_inputs..].iter().find_map(|written: &Var| {
-            let array = &graph.arrays()[written.array];
-            let is_looked_at = array.role == Role::Output && array.dtype == T::DTYPE;
-            let values = is_looked_at.then(|| outputs.get::<T>(&graph.var(written.array)))?;
-            not_finite(&array.name, values, parameters)
-        })
-    })
+/// The outputs that are computed with, in the order in which tasks write them, and their names.
+fn written<T: Real>(graph: &Graph) -> Vec<(String, Var)> {
+    let mut arrays = Vec::new();
+    for task in graph.tasks() {
+        for written in &task.args[task.codelet.relation().n_inputs()..] {
+            let array = &graph.arrays()[written.array()];
+            let is_looked_at = array.role == Role::Output && array.dtype == <T as Element>::DTYPE;
+            if is_looked_at && arrays.iter().all(|(name, _)| *name != array.name) {
+                arrays.push((array.name.clone(), graph.var(written.array())));
+            }
+        }
+    }
+    arrays
 }
 
 /// A sentence about the first number in an array that is not finite.

@@ -3,6 +3,7 @@
 //! An epoch is a sequence of *slices*: runs of the session over some hundred steps. Between two slices nothing is under way, so
 //! that is where checkpoints are written and weights copied; within them nothing waits.
 
+use super::feed::Feed;
 use super::position::{Position, Sums};
 use super::report::{Epoch, Event, Progress, Report};
 use super::run::{Prepared, Run};
@@ -53,6 +54,8 @@ struct Fit<'a, T> {
     n_steps: u64,
     /// Everything that training changes, as it was before the slice that is under way.
     before: Vec<Vec<T>>,
+    /// Seconds that the epoch has waited for images.
+    waited: f64,
     saved: Option<(u64, PathBuf)>,
 }
 
@@ -76,7 +79,7 @@ impl<'a, T: Real> Fit<'a, T> {
         let evaluation = run.prepare_all(Part::Test)?;
         let n_batches = data.train.len().div_ceil(training[0].n);
         let n_steps = trainer.n_steps(n_batches);
-        Ok(Fit { run, training, evaluation, position, n_batches, n_steps, before: Vec::new(), saved: None })
+        Ok(Fit { run, training, evaluation, position, n_batches, n_steps, before: Vec::new(), waited: 0.0, saved: None })
     }
 
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
@@ -90,7 +93,10 @@ impl<'a, T: Real> Fit<'a, T> {
             is_stopped: false,
             checkpoint: None,
         };
-        while self.position.step < self.n_steps {
+        // A run that was stopped after its last step has only its evaluation left.
+        let mut is_unfinished = self.position.batch > 0;
+        while self.position.step < self.n_steps || is_unfinished {
+            is_unfinished = false;
             let start = Instant::now();
             let before = self.position;
             let end = self.train_epoch(on_event)?;
@@ -113,7 +119,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 seconds,
                 images_per_s: n_images as f64 / seconds,
                 peak_bytes: peak_resident_bytes(),
-                stall: 0.0,
+                stall: self.waited / seconds,
                 usage: trace.usage(),
             };
             if self.position.batch == self.n_batches {
@@ -140,8 +146,10 @@ impl<'a, T: Real> Fit<'a, T> {
     fn train_epoch(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<End> {
         let seed = self.run.trainer.seed;
         let order = Stream::new(seed, u64::MAX - self.position.epoch as u64).permutation(self.run.data.train.len());
+        let done = (self.position.batch * self.training[0].n).min(order.len());
+        let mut feed = self.run.feed(Part::Train, &order[done..]);
         while self.position.batch < self.n_batches && self.position.step < self.n_steps {
-            if self.train_slice(&order, on_event)? == End::Stopped {
+            if self.train_slice(&order, &mut feed, on_event)? == End::Stopped {
                 return Ok(End::Stopped);
             }
             let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
@@ -149,6 +157,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 self.save(on_event)?;
             }
         }
+        self.waited = feed.waited().as_secs_f64();
         Ok(End::Complete)
     }
 
@@ -156,6 +165,7 @@ impl<'a, T: Real> Fit<'a, T> {
     fn train_slice(
         &mut self,
         order: &[u32],
+        feed: &mut Feed,
         on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<End> {
         let slice = self.next_slice();
@@ -165,10 +175,13 @@ impl<'a, T: Real> Fit<'a, T> {
         let (mut end, mut bad) = (End::Complete, None);
         let prepared = &mut self.training[slice.step];
         let trainer = self.run.trainer;
-        prepared.run::<T>(
+        let ran = prepared.run::<T>(
             &mut self.run.store,
             slice.count,
-            |i, step, ports| step.feed::<T>(ports, slice.images(order, i), slice.info(trainer, self.n_steps, i)),
+            |i, step, ports| {
+                let info = slice.info(trainer, self.n_steps, i);
+                feed.fill::<T>(step, ports, slice.images(order, i), info)
+            },
             |i, metrics, _| {
                 if bad.is_some() {
                     return ControlFlow::Continue(());
@@ -193,7 +206,9 @@ impl<'a, T: Real> Fit<'a, T> {
                 }
                 flow
             },
-        )?;
+        );
+        feed.check()?;
+        ran?;
         match bad {
             Some(bad) => Err(diagnose::explain(&mut self.run, prepared, &self.before, order, &slice, bad, self.n_steps)),
             None => Ok(end),
@@ -222,7 +237,7 @@ impl<'a, T: Real> Fit<'a, T> {
     fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<()> {
         let Some(settings) = &self.run.trainer.checkpoint else { return Ok(()) };
         let checkpoint = saved::checkpoint(&self.run, &self.position, self.n_steps)?;
-        let path = checkpoint.save(&settings.dir, self.position.step)?;
+        let path = checkpoint.save(&settings.dir)?;
         // Whoever wants to stop is asked again after the next step.
         let _ = on_event(Event::Saved(&path));
         self.saved = Some((self.position.step, path));
@@ -246,8 +261,13 @@ pub(super) struct Slice {
 impl Slice {
     /// The images of its `i`-th batch.
     pub fn images<'o>(&self, order: &'o [u32], i: u64) -> &'o [u32] {
-        let first = (self.at.batch + i as usize) * self.full;
+        let first = self.first_image(i);
         &order[first..first + self.n]
+    }
+
+    /// Where in the order of the epoch its `i`-th batch begins.
+    pub fn first_image(&self, i: u64) -> usize {
+        (self.at.batch + i as usize) * self.full
     }
 
     /// What else its `i`-th step is told.
@@ -260,19 +280,22 @@ impl Slice {
 /// Sums over all test images.
 pub(super) fn evaluate<T: Real>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
     let order: Vec<u32> = (0..run.data.test.len() as u32).collect();
+    let mut feed = run.feed(Part::Test, &order);
     let (mut all, mut left) = (Sums::default(), &order[..]);
     for prepared in steps {
         let n = prepared.n;
         let (now, later) = left.split_at(left.len() - left.len() % n);
-        prepared.run::<T>(
+        let ran = prepared.run::<T>(
             &mut run.store,
             (now.len() / n) as u64,
-            |i, step, ports| step.feed::<T>(ports, &now[i as usize * n..][..n], StepInfo::NONE),
+            |i, step, ports| feed.fill::<T>(step, ports, &now[i as usize * n..][..n], StepInfo::NONE),
             |_, metrics, _| {
                 all.add(metrics);
                 ControlFlow::Continue(())
             },
-        )?;
+        );
+        feed.check()?;
+        ran?;
         left = later;
     }
     Ok(all)

@@ -1,6 +1,7 @@
 //! What all steps of a run share: workers, arrays, plans; and steps that are ready to run.
 
 use super::Trainer;
+use super::feed::Feed;
 use super::position::Metrics;
 use super::report::PlanSummary;
 use super::state::{Part, State};
@@ -38,6 +39,11 @@ impl<'a, T: Real> Run<'a, T> {
         let pool = Arc::new(Pool::new(&trainer.machine.units));
         let plans = PlanFile::new(trainer.plans.as_ref().map_or("heuristic", |plans| plans.origin()));
         Ok(Run { trainer, model, data, store, state, plans, pool, element: PhantomData })
+    }
+
+    /// The images of a part in an order, for the steps that follow.
+    pub fn feed(&self, part: Part, order: &[u32]) -> Feed {
+        Feed::new(self.split(part), order, self.trainer.machine.units.len())
     }
 
     pub fn split(&self, part: Part) -> &'a Split {
@@ -152,20 +158,24 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to and may end the run, after the
+    /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to; both may end the run, after the
     /// steps that are under way. Returns how many there were.
     pub fn run<T: Real>(
         &mut self,
         store: &mut Store,
         count: u64,
-        mut feed: impl FnMut(u64, &Step, &mut Ports<'_>),
+        mut feed: impl FnMut(u64, &Step, &mut Ports<'_>) -> ControlFlow<()>,
         mut collect: impl FnMut(u64, Metrics, &Outputs<'_>) -> ControlFlow<()>,
     ) -> Result<u64> {
         let (n, step, handle) = (self.n, &self.step, self.session.handle());
         let done = self.session.run(
             store,
             count,
-            |i, ports| feed(i, step, ports),
+            |i, ports| {
+                if feed(i, step, ports).is_break() {
+                    handle.stop();
+                }
+            },
             |i, outputs| {
                 let metrics = step.metrics.as_ref().map_or(Metrics::default(), |metrics| {
                     let metrics = outputs.get::<T>(metrics);
@@ -177,5 +187,70 @@ impl Prepared {
             },
         )?;
         Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use super::super::step::StepInfo;
+    use crate::dataset;
+    use dahl_runtime::machine::Machine;
+
+    /// Of the first step of a file, the tasks of each worker in order, and those that float.
+    fn written(text: &str) -> (Vec<Vec<u32>>, Vec<u32>) {
+        let (mut order, mut floating) = (vec![Vec::new(); 2], Vec::new());
+        for line in text.lines().skip_while(|line| !line.starts_with("order")).skip(1) {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["run", task, .., "floating"] => floating.push(task.parse().unwrap()),
+                ["run", task, .., unit] => order[unit.parse::<usize>().unwrap()].push(task.parse().unwrap()),
+                _ => break,
+            }
+        }
+        (order, floating)
+    }
+
+    #[test]
+    fn workers_execute_what_an_edited_plan_says_in_its_order() {
+        let data = dataset::digits();
+        let mut model = Sequential::seed(data.shape, data.classes);
+        model.initialise(1).unwrap();
+        let trainer = Trainer::new(&Machine::with_workers(2));
+        let plans = trainer.make_plans(&model, &data).unwrap();
+        let lines: Vec<String> = plans.to_string().lines().map(str::to_string).collect();
+        let run = |line: &String| line.starts_with("run ");
+        let first = lines.iter().position(run).unwrap();
+        let n_runs = lines[first..].iter().take_while(|line| run(line)).count();
+        let mut n_edits = 0;
+        let unit = |at: usize| lines[at].split(' ').skip(5).collect::<Vec<_>>();
+        for at in first..first + n_runs {
+            let Some(next) = (at + 1..first + n_runs).find(|&next| unit(next) == unit(at)) else { continue };
+            let mut edited = lines.clone();
+            edited.swap(at, next);
+            let text = edited.join("\n");
+            let (order, floating) = written(&text);
+            let trainer = trainer.clone().plan(PlanFile::parse("edited", &text).unwrap());
+            let mut run = Run::<f32>::new(&trainer, &model, &data).unwrap();
+            // Not every swap leaves a plan that can be executed.
+            let Ok(mut step) = run.prepare(Part::Train, 64, StepKind::Train) else { continue };
+            n_edits += 1;
+            let steps = 5;
+            let images: Vec<u32> = (0..64).collect();
+            let info = StepInfo { number: 0, rate: 0.1, seed: 1 };
+            let mut feed = run.feed(Part::Train, &[]);
+            let fed = |_, step: &Step, ports: &mut Ports<'_>| feed.fill::<f32>(step, ports, &images, info);
+            step.run::<f32>(&mut run.store, steps as u64, fed, |_, _, _| ControlFlow::Continue(())).unwrap();
+            let trace = step.session.take_trace();
+            for (events, order) in trace.workers.iter().zip(order) {
+                let executed = events.iter().map(|event| event.task).filter(|task| !floating.contains(task));
+                assert_eq!(executed.collect::<Vec<_>>(), order.repeat(steps));
+            }
+            for task in floating {
+                let events = trace.workers.iter().flatten().filter(|event| event.task == task);
+                assert_eq!(events.count(), steps);
+            }
+        }
+        assert!(n_edits > 5, "{n_edits} swaps could be executed");
     }
 }

@@ -4,7 +4,7 @@
 use super::position::Position;
 use super::run::Run;
 use super::{Checkpoint, Trainer};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
 use crate::op::real::Real;
@@ -26,7 +26,7 @@ pub(super) fn checkpoint<T: Real>(run: &Run<'_, T>, position: &Position, n_steps
     let mut settings = settings(run, n_steps)?;
     settings.extend(run.trainer.notes.clone());
     position.save(&mut settings);
-    Ok(Checkpoint { tensors, settings, plan: run.plans.to_string() })
+    Ok(Checkpoint { step: position.step, tensors, settings, plan: run.plans.to_string() })
 }
 
 /// Puts a checkpoint into a run, and says where it is then.
@@ -96,7 +96,7 @@ fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedPara
 fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
-        ("model".to_string(), run.model.to_toml()),
+        ("model".to_string(), format!("{:?}", run.model.chain())),
         ("dtype".to_string(), T::DTYPE.to_string()),
         ("optimizer".to_string(), optimizer.to_string()),
         ("learning rate".to_string(), rate.to_string()),
@@ -110,11 +110,12 @@ fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, 
     Ok(settings)
 }
 
-/// What tells data sets apart: all labels, and some of the pixels.
+/// What tells data sets apart: all labels, and some of the pixels that lie in memory.
 fn fingerprint(data: &Dataset) -> String {
     const EVERY: usize = 997;
     let splits = [&data.train, &data.test];
-    let bytes = splits.iter().flat_map(|split| split.labels.iter().chain(split.images.iter().step_by(EVERY)));
-    let (n, hash) = (data.train.len(), Fingerprint::of_bytes(bytes.copied()));
+    let pixels = |split: &'_ Split| split.resident().unwrap_or_default().iter().step_by(EVERY).copied().collect::<Vec<_>>();
+    let bytes = splits.iter().flat_map(|split| split.labels().iter().copied().chain(pixels(split)));
+    let (n, hash) = (data.train.len(), Fingerprint::of_bytes(bytes));
     format!("{} with {n} training images, {hash}", data.name)
 }

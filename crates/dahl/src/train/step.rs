@@ -3,6 +3,7 @@
 use super::state::{Part, Pixels, State};
 use crate::error::Result;
 use crate::layer::{Mode, Tape};
+use crate::loss::Loss;
 use crate::model::Sequential;
 use crate::op;
 use crate::op::real::Real;
@@ -158,7 +159,8 @@ impl Step {
         let metrics = tape.graph().output("metrics", dtype, [2]);
         let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
         step.metrics = Some(metrics);
-        let doutput = model.loss().record(&mut tape, logits, label, loss, correct)?;
+        let loss_kind = if model.ends_in_softmax() { Loss::CrossEntropy } else { Loss::SoftmaxCrossEntropy };
+        let doutput = loss_kind.record(&mut tape, logits, label, loss, correct)?;
         if kind.trains() {
             if kind == StepKind::TrainDumped {
                 let copy = tape.graph().output("logits", dtype, logits.shape());
@@ -184,27 +186,27 @@ impl Step {
         Ok(step)
     }
 
-    /// Fills the ports for a batch of these images.
-    pub fn feed<T: Real>(&self, ports: &mut Ports<'_>, indices: &[u32], info: StepInfo) {
-        ports.get_mut::<u32>(&self.index).copy_from_slice(indices);
+    /// Fills the ports for a batch of these images, but for the pixels of those that do not lie in memory.
+    pub fn feed<T: Real>(&self, ports: &mut Ports<'_>, images: &[u32], info: StepInfo) {
+        let index = ports.get_mut::<u32>(&self.index);
+        match self.streamed {
+            None => index.copy_from_slice(images),
+            // The ports hold the images of this batch alone.
+            Some(_) => index.iter_mut().enumerate().for_each(|(i, index)| *index = i as u32),
+        }
         self.feed_numbers::<T>(ports, info);
     }
 
-    /// Fills the ports for a batch whose images are written by `read`.
-    pub fn feed_streamed<T: Real>(
+    /// Fills the ports of pixels and labels by `read`; `labels` is room for as many as there are.
+    pub fn feed_pixels(
         &self,
         ports: &mut Ports<'_>,
-        info: StepInfo,
+        labels: &mut [u8],
         read: impl FnOnce(&mut [u8], &mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        for (i, index) in ports.get_mut::<u32>(&self.index).iter_mut().enumerate() {
-            *index = i as u32;
-        }
-        self.feed_numbers::<T>(ports, info);
-        let Some((images, labels)) = &self.streamed else { return Ok(()) };
-        let mut read_labels = vec![0; labels.shape().len()];
-        read(ports.get_mut::<u8>(images), &mut read_labels)?;
-        ports.get_mut::<u8>(labels).copy_from_slice(&read_labels);
+        let Some((pixels, port)) = &self.streamed else { return Ok(()) };
+        read(ports.get_mut::<u8>(pixels), labels)?;
+        ports.get_mut::<u8>(port).copy_from_slice(labels);
         Ok(())
     }
 
@@ -220,5 +222,60 @@ impl Step {
             let bits = Stream::new(info.seed, COUNTERS).bits(info.number);
             ports.get_mut::<u32>(counter)[0] = (bits >> 32) as u32;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dahl_runtime::graph::lower;
+    use crate::Trainer;
+    use crate::dataset::{Dataset, Split};
+    use dahl_runtime::machine::Machine;
+    use dahl_runtime::plan::{Cut, CutOptions};
+
+    /// A training step on batches of `n`, with nothing but zeros for images.
+    fn recorded(mut model: Sequential, shape: [usize; 3], n: usize) -> Step {
+        let split = Split::new(vec![0; n * shape.iter().product::<usize>()], vec![0; n]).unwrap();
+        let classes = model.classes().unwrap();
+        let (name, class_names) = ("zeros".to_string(), Vec::new());
+        let data = Dataset { name, shape, classes, class_names, train: split.clone(), test: split };
+        model.initialise(1).unwrap();
+        let mut store = Store::new();
+        let trainer = Trainer::new(&Machine::with_workers(1));
+        let state = State::new::<f32>(&mut store, &trainer, &model, &data).unwrap();
+        let (model, store, state) = (&model, &store, &state);
+        let recipe =
+            Recipe { model, optimizer: &Optimizer::SGD, store, state, part: Part::Train, dtype: Dtype::F32 };
+        Step::record(recipe, n, StepKind::Train).unwrap()
+    }
+
+    #[test]
+    fn tasks_of_a_layer_name_the_line_that_appended_it() {
+        let line = line!() + 1;
+        let model = Sequential::new([1, 6, 6]).conv2d(2, 3).relu().flatten().dense(3);
+        let step = recorded(model, [1, 6, 6], 4);
+        for recorded in step.graph.tasks() {
+            let (name, at) = (recorded.codelet.name, recorded.location);
+            let is_step = name.starts_with("load") || ["softmax_ce", "sgd"].contains(&name);
+            assert_eq!(at.file(), file!(), "{name}");
+            assert_eq!(at.line() == line, !is_step, "{name} {at}");
+        }
+    }
+
+    #[test]
+    fn a_default_step_keeps_chunks_of_samples_whole_from_load_to_gradient() {
+        let model = Sequential::seed([1, 28, 28], 10);
+        let step = recorded(model, [1, 28, 28], 64);
+        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let lowered = lower(&step.graph, &cut).unwrap();
+        let count = |name: &str| lowered.tasks().iter().filter(|task| task.codelet == name).count();
+        for recorded in step.graph.tasks() {
+            assert_eq!(count(recorded.codelet.name), 4, "{}", recorded.codelet.name);
+        }
+        // Nothing is copied: every kernel finds its chunk as the one before left it.
+        assert_eq!(count("assemble"), 0);
+        // One reduction of the gradients in four parts, and of loss and hits.
+        assert_eq!(count("reduce"), 4 + 1);
     }
 }

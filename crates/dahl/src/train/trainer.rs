@@ -265,10 +265,11 @@ impl Trainer {
             return Err(Error::setting(format!("{n} bytes are no images of {input}: {pixels} bytes each")));
         }
         let n = images.len() / pixels;
-        let split = Split { images: images.to_vec(), labels: vec![0; n] };
+        let split = Split::new(images.to_vec(), vec![0; n])?;
         let shape = [model.input()[0], model.input()[1], model.input()[2]];
-        let name = "images".to_string();
-        let data = Dataset { name, shape, classes: model.classes()?, train: split.clone(), test: split };
+        let classes = model.classes()?;
+        let (name, class_names) = ("images".to_string(), Vec::new());
+        let data = Dataset { name, shape, classes, class_names, train: split.clone(), test: split };
         in_dtype!(self, T => self.predict_in::<T>(model, &data))
     }
 
@@ -326,8 +327,10 @@ impl Trainer {
         }
         for (name, split) in [("training", &data.train), ("test", &data.test)] {
             let [channels, height, width] = data.shape;
-            if split.is_empty() || split.images.len() != split.len() * channels * height * width {
-                return Err(Error::setting(format!("{} has no {name} images that fit its labels", data.name)));
+            if split.is_empty() || split.image_bytes() != channels * height * width {
+                let (n, bytes) = (split.len(), split.image_bytes());
+                let message = format!("{}: {n} {name} images of {bytes} bytes cannot be used", data.name);
+                return Err(Error::setting(message));
             }
         }
         let classes = model.classes()?;
@@ -362,6 +365,7 @@ impl Trainer {
                     let first = first + i as usize * n;
                     let indices: Vec<u32> = (first..first + n).map(|image| image as u32).collect();
                     step.feed::<T>(ports, &indices, StepInfo::NONE);
+                    ControlFlow::Continue(())
                 },
                 |_, _, outputs| {
                     let values = outputs.get::<T>(&probabilities);
@@ -387,12 +391,13 @@ impl Trainer {
         let mut dump = StepDump::default();
         let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);
         let n_steps = batches.len() as u64;
-        prepared.run::<T>(
+        let mut feed = run.feed(Part::Train, &batches.concat());
+        let ran = prepared.run::<T>(
             &mut run.store,
             n_steps,
             |i, step, ports| {
                 let info = StepInfo { number: i, rate: self.rate.at(i, n_steps), seed: self.seed };
-                step.feed::<T>(ports, &batches[i as usize], info);
+                feed.fill::<T>(step, ports, &batches[i as usize], info)
             },
             |i, metrics, outputs| {
                 dump.losses.push(metrics.loss);
@@ -402,7 +407,9 @@ impl Trainer {
                 }
                 ControlFlow::Continue(())
             },
-        )?;
+        );
+        feed.check()?;
+        ran?;
         Ok((dump, run.values()))
     }
 }

@@ -1,0 +1,59 @@
+//! Where the images of steps come from: memory, or files that are read ahead of their use.
+
+use super::step::{Step, StepInfo};
+use crate::dataset::{Batches, Split};
+use crate::error::{Error, Result};
+use crate::op::real::Real;
+use dahl_runtime::engine::Ports;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Fills the ports of steps with images of a split.
+#[derive(Default)]
+pub(super) struct Feed {
+    /// Images that do not lie in memory, in the order in which they are used.
+    stream: Option<Batches>,
+    labels: Vec<u8>,
+    /// Why an image could not be had.
+    error: Option<Error>,
+}
+
+impl Feed {
+    /// The images of `split` in the order of `order`, read by so many threads where they do not lie in memory.
+    pub fn new(split: &Split, order: &[u32], n_threads: usize) -> Self {
+        let stream = split.resident().is_none().then(|| split.batches(order.to_vec(), n_threads));
+        Feed { stream, ..Feed::default() }
+    }
+
+    /// Fills the ports of the next step, which takes these images. After an image that cannot be had, nothing of the run
+    /// counts any more.
+    pub fn fill<T: Real>(
+        &mut self,
+        step: &Step,
+        ports: &mut Ports<'_>,
+        images: &[u32],
+        info: StepInfo,
+    ) -> ControlFlow<()> {
+        step.feed::<T>(ports, images, info);
+        let Some(stream) = &mut self.stream else { return ControlFlow::Continue(()) };
+        self.labels.resize(images.len(), 0);
+        let read = step.feed_pixels(ports, &mut self.labels, |pixels, labels| stream.next_into(pixels, labels));
+        match read {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error.get_or_insert(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Whether all images could be had so far.
+    pub fn check(&mut self) -> Result<()> {
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    /// How long steps have waited for images.
+    pub fn waited(&self) -> Duration {
+        self.stream.as_ref().map_or(Duration::ZERO, Batches::waited)
+    }
+}

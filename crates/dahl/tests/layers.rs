@@ -1,0 +1,429 @@
+//! Every layer against the numbers: the gradients of its input and of all its parameters, through the recorded graph of a
+//! whole chain, against central differences in `f64`. Batches are one sample, fewer than a group of lanes, and more.
+//!
+//! The loss is a weighted sum of the outputs. Input, parameters and the weights of the loss are ports, so that one session
+//! computes every difference.
+
+use dahl::layer::{
+    AvgPool, Backward, BatchNorm, Chain, Conv2d, Dense, Dropout, Flatten, Forward, GlobalAvgPool, Init,
+    MaxPool, Mode, Parameter, Relu, Residual, Softmax, Tape, Weights, batched,
+};
+use dahl::op;
+use dahl::random::Stream;
+use dahl_runtime::array::{Dtype, Shape};
+use dahl_runtime::codelet::relation::TileSize;
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Graph, StateId, Var};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{CutOptions, Plan, Planned};
+use std::sync::Arc;
+
+const T: Dtype = Dtype::F64;
+/// Half the distance of a central difference.
+const STEP: f64 = 1e-5;
+/// How far a gradient may be from its central difference, relative to the largest or to 1.
+const TOLERANCE: f64 = 1e-7;
+/// What coins are tossed from.
+const COUNTER: u32 = 77;
+
+/// A recorded pass through a chain.
+struct Net {
+    session: Session,
+    store: Store,
+    statistics: StateId,
+    x: Var,
+    parameters: Var,
+    dy: Var,
+    counter: Option<Var>,
+    y: Var,
+    /// The gradients of input and parameters, in training.
+    gradients: Option<(Var, Var)>,
+    n_parameters: usize,
+}
+
+/// What one step is given: input and parameters.
+#[derive(Clone)]
+struct Inputs {
+    x: Vec<f64>,
+    parameters: Vec<f64>,
+}
+
+/// What it computes.
+struct Outputs {
+    y: Vec<f64>,
+    dx: Vec<f64>,
+    gradients: Vec<f64>,
+}
+
+fn views(flat: Var, parameters: &[Parameter]) -> Vec<Var> {
+    let mut offset = 0;
+    let view = |parameter: &Parameter| {
+        let start = offset;
+        offset += parameter.shape.len();
+        flat.part(start, parameter.shape).unwrap()
+    };
+    parameters.iter().map(view).collect()
+}
+
+fn total(parameters: &[Parameter]) -> usize {
+    parameters.iter().map(|parameter| parameter.shape.len()).sum()
+}
+
+impl Net {
+    fn new(chain: &Chain, input: &[usize], n: usize, mode: Mode, options: &CutOptions) -> Net {
+        let input = Shape::new(input);
+        let all = chain.parameters(input).unwrap();
+        let buffers = chain.buffers(input).unwrap();
+        let mut store = Store::new();
+        let statistics = store.add::<f64>("statistics", [total(&buffers)]).unwrap();
+        let mut at = 0;
+        for buffer in &buffers {
+            let Init::Constant(value) = buffer.init else { panic!("{} is not constant", buffer.name) };
+            store.get_mut::<f64>(statistics)[at..at + buffer.shape.len()].fill(value);
+            at += buffer.shape.len();
+        }
+        let mut graph = Graph::new(8);
+        let running = store.record(&mut graph, statistics);
+        let output = batched(n, chain.output(input).unwrap());
+        let x = graph.port("given_x", T, batched(n, input));
+        let parameters = graph.port("parameters", T, [total(&all)]);
+        let dy = graph.port("given_dy", T, output);
+        let mut tape = Tape::new(&mut graph, T, mode);
+        let own = tape.array("x", x.shape());
+        tape.task(&op::copy::CODELET, &[x], &[own], &[]).unwrap();
+        let (weights, running) = (views(parameters, &all), views(running, &buffers));
+        let recording =
+            chain.forward(&mut tape, &Weights { parameters: &weights, buffers: &running }, own).unwrap();
+        assert_eq!(recording.output.shape(), output);
+        let y = tape.graph().output("output", T, output);
+        tape.task(&op::copy::CODELET, &[recording.output], &[y], &[]).unwrap();
+        let gradients = (mode == Mode::Train).then(|| {
+            let flat = tape.graph().output("gradients", T, [total(&all)]);
+            let dx = tape.graph().output("dx", T, x.shape());
+            let own_dy = tape.array("dy", dy.shape());
+            tape.task(&op::copy::CODELET, &[dy], &[own_dy], &[]).unwrap();
+            let pass = Backward {
+                forward: &Forward::new(own, recording.output),
+                parameters: &weights,
+                gradients: &views(flat, &all),
+                dy: own_dy,
+                wants_dx: true,
+            };
+            let found = chain.backward(&mut tape, &pass, &recording).unwrap().expect("it is wanted");
+            tape.task(&op::copy::CODELET, &[found], &[dx], &[]).unwrap();
+            (dx, flat)
+        });
+        let counter = tape.counter_port();
+        check_names(&graph);
+        let machine = Machine::with_workers(1);
+        let planned = Planned::new(&graph, options, |lowered| Plan::heuristic(lowered, 1)).unwrap();
+        let pool = Arc::new(Pool::new(&machine.units));
+        let session = Session::new(&pool, &planned.lowered, &planned.plan, 0).unwrap();
+        let n_parameters = total(&all);
+        Net { session, store, statistics, x, parameters, dy, counter, y, gradients, n_parameters }
+    }
+
+    /// One step for each of these inputs.
+    fn run(&mut self, inputs: &[Inputs], dy: &[f64]) -> Vec<Outputs> {
+        let mut results = Vec::new();
+        let Net { session, store, x, parameters, dy: dy_port, counter, y, gradients, .. } = self;
+        session
+            .run(
+                store,
+                inputs.len() as u64,
+                |i, ports| {
+                    ports.get_mut::<f64>(x).copy_from_slice(&inputs[i as usize].x);
+                    ports.get_mut::<f64>(parameters).copy_from_slice(&inputs[i as usize].parameters);
+                    ports.get_mut::<f64>(dy_port).copy_from_slice(dy);
+                    if let Some(counter) = counter {
+                        ports.get_mut::<u32>(counter)[0] = COUNTER;
+                    }
+                },
+                |_, outputs| {
+                    let get = |var: &Var| outputs.get::<f64>(var).to_vec();
+                    let (dx, gradients) = gradients
+                        .as_ref()
+                        .map_or((Vec::new(), Vec::new()), |(dx, gradients)| (get(dx), get(gradients)));
+                    results.push(Outputs { y: get(y), dx, gradients });
+                },
+            )
+            .unwrap();
+        results
+    }
+}
+
+/// Every array has a name of its own.
+fn check_names(graph: &Graph) {
+    let mut names: Vec<&str> = graph.arrays().iter().map(|array| array.name.as_str()).collect();
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        assert_ne!(pair[0], pair[1], "two arrays are called the same");
+    }
+}
+
+/// Numbers from -1 to 1.
+fn numbers(seed: u64, len: usize) -> Vec<f64> {
+    let stream = Stream::new(seed, len as u64);
+    (0..len as u64).map(|i| 2.0 * stream.uniform(i) - 1.0).collect()
+}
+
+/// Compares all gradients of a chain with central differences.
+fn check(what: &str, chain: &Chain, input: &[usize], n: usize, options: &CutOptions) {
+    let what = format!("{what}, {n} × {input:?}");
+    let mut net = Net::new(chain, input, n, Mode::Train, options);
+    let seed = what.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let given = Inputs {
+        x: numbers(seed, n * input.iter().product::<usize>()),
+        parameters: numbers(seed + 1, net.n_parameters),
+    };
+    let dy = numbers(seed + 2, net.y.shape().len());
+    let mut moved = vec![given.clone()];
+    let (n_x, n_parameters) = (given.x.len(), given.parameters.len());
+    for i in 0..n_x + n_parameters {
+        for by in [STEP, -STEP] {
+            let mut inputs = given.clone();
+            let element = if i < n_x { &mut inputs.x[i] } else { &mut inputs.parameters[i - n_x] };
+            *element += by;
+            moved.push(inputs);
+        }
+    }
+    let results = net.run(&moved, &dy);
+    let loss = |outputs: &Outputs| -> f64 { outputs.y.iter().zip(&dy).map(|(y, dy)| y * dy).sum() };
+    let found: Vec<f64> = [&results[0].dx[..], &results[0].gradients].concat();
+    assert_eq!(found.len(), n_x + n_parameters, "{what}");
+    let scale = found.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
+    for (i, found) in found.iter().enumerate() {
+        let numeric = (loss(&results[1 + 2 * i]) - loss(&results[2 + 2 * i])) / (2.0 * STEP);
+        let place = if i < n_x { format!("input {i}") } else { format!("parameter {}", i - n_x) };
+        assert!(
+            (numeric - found).abs() <= TOLERANCE * scale,
+            "{what}: the gradient of {place} is {found}, but the difference quotient {numeric}"
+        );
+    }
+}
+
+/// One sample, a part of a group of lanes, and a group and one more in tiles that are no multiple of it.
+fn check_batches(what: &str, chain: &Chain, input: &[usize], smallest: usize) {
+    let tiles = |size| CutOptions {
+        tilings: vec![vec![("n".into(), TileSize::Size(size))]],
+        tiles_per_group: 2,
+        ..CutOptions::default()
+    };
+    let scalar = CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() };
+    for (n, options) in [(1, tiles(16)), (3, tiles(2)), (9, tiles(8)), (11, tiles(5)), (4, scalar)] {
+        if n >= smallest {
+            check(what, chain, input, n, &options);
+        }
+    }
+}
+
+fn chain() -> Chain {
+    Chain::new()
+}
+
+#[test]
+fn convolution() {
+    let image = &[2, 5, 4];
+    check_batches("plain", &chain().layer(Conv2d::new(3, 3)), image, 1);
+    check_batches("strided", &chain().layer(Conv2d::new(3, 2).stride(2)), image, 1);
+    check_batches("padded", &chain().layer(Conv2d::new(2, 3).padding(1)), image, 1);
+    check_batches("strided and padded", &chain().layer(Conv2d::new(2, 3).stride(2).padding(2)), image, 1);
+    check_batches("without bias", &chain().layer(Conv2d::new(3, 1).bias(false)), image, 1);
+    let two = chain().layer(Conv2d::new(3, 3).padding(1)).layer(Conv2d::new(2, 2).stride(2).bias(false));
+    check_batches("after another", &two, image, 1);
+}
+
+#[test]
+fn dense_and_flatten() {
+    check_batches("dense", &chain().layer(Dense::new(3)), &[7], 1);
+    check_batches("without bias", &chain().layer(Dense::new(2).bias(false)), &[5], 1);
+    let two = chain().layer(Flatten).layer(Dense::new(6)).layer(Dense::new(3));
+    check_batches("after a flatten", &two, &[2, 3, 2], 1);
+}
+
+#[test]
+fn pooling() {
+    let image = &[2, 6, 5];
+    check_batches("max", &chain().layer(MaxPool::new(2)), image, 1);
+    check_batches("max, overlapping", &chain().layer(MaxPool::new(3).stride(2).padding(1)), image, 1);
+    check_batches("average", &chain().layer(AvgPool::new(2)), image, 1);
+    check_batches("average, overlapping", &chain().layer(AvgPool::new(3).stride(1).padding(1)), image, 1);
+    check_batches("global, square", &chain().layer(GlobalAvgPool), &[3, 4, 4], 1);
+    check_batches("global, not square", &chain().layer(GlobalAvgPool).layer(Dense::new(2)), &[3, 4, 5], 1);
+    let moved = chain().layer(Conv2d::new(2, 2)).layer(Relu).layer(MaxPool::new(2)).layer(Conv2d::new(2, 2));
+    check_batches("maximum before a rectifier", &moved, image, 1);
+    let moved = chain().layer(Relu).layer(Relu).layer(MaxPool::new(3).stride(1).padding(1)).layer(Flatten);
+    check_batches("maximum before two rectifiers", &moved, &[1, 4, 4], 1);
+}
+
+#[test]
+fn rectifier_softmax_and_dropout_in_any_order() {
+    let vector = &[6];
+    check_batches("relu", &chain().layer(Relu), vector, 1);
+    check_batches("relu relu", &chain().layer(Relu).layer(Relu), vector, 1);
+    check_batches("softmax", &chain().layer(Softmax), vector, 1);
+    check_batches("relu softmax", &chain().layer(Relu).layer(Softmax), vector, 1);
+    check_batches("softmax relu", &chain().layer(Softmax).layer(Relu), vector, 1);
+    check_batches("softmax softmax", &chain().layer(Dense::new(4)).layer(Softmax).layer(Softmax), vector, 1);
+    let hidden = chain().layer(Dense::new(6)).layer(Relu).layer(Dropout::new(0.4)).layer(Dense::new(3));
+    check_batches("relu dropout", &hidden, vector, 1);
+    let twice =
+        chain().layer(Dropout::new(0.3)).layer(Dropout::new(0.3)).layer(Softmax).layer(Dropout::new(0.0));
+    check_batches("dropout dropout softmax dropout", &twice, vector, 1);
+    check_batches("dropout of images", &chain().layer(Dropout::new(0.5)).layer(Relu), &[2, 3, 3], 1);
+}
+
+#[test]
+fn batch_normalisation() {
+    check_batches("images", &chain().layer(BatchNorm::new()), &[2, 3, 2], 1);
+    check_batches("vectors", &chain().layer(BatchNorm::new().eps(1e-2)), &[4], 3);
+    let chain =
+        chain().layer(Conv2d::new(3, 2).bias(false)).layer(BatchNorm::new()).layer(Relu).layer(Flatten);
+    let chain = chain.layer(Dense::new(3).bias(false)).layer(BatchNorm::new().eps(0.1)).layer(Relu);
+    check_batches("after others", &chain, &[2, 4, 3], 3);
+}
+
+#[test]
+fn residual_blocks() {
+    let image = &[2, 4, 3];
+    let conv = |filters| Conv2d::new(filters, 3).padding(1).bias(false);
+    let body =
+        || chain().layer(conv(2)).layer(BatchNorm::new()).layer(Relu).layer(conv(2)).layer(BatchNorm::new());
+    check_batches("identity", &chain().layer(Residual::new(body())).layer(Relu), image, 1);
+    let strided = chain().layer(conv(3).stride(2)).layer(BatchNorm::new()).layer(Relu).layer(conv(3));
+    let shortcut = chain().layer(Conv2d::new(3, 1).stride(2).bias(false)).layer(BatchNorm::new());
+    let block = chain().layer(Relu).layer(Residual::new(strided).shortcut(shortcut)).layer(Relu);
+    check_batches("with a shortcut", &block, image, 1);
+    let nested =
+        Residual::new(chain().layer(Residual::new(body())).layer(Relu)).shortcut(chain().layer(conv(2)));
+    check_batches("nested", &chain().layer(conv(2)).layer(nested), image, 1);
+    let twice = chain().layer(Residual::new(body())).layer(Relu).layer(Residual::new(chain().layer(conv(2))));
+    check_batches("one after the other", &twice.layer(GlobalAvgPool).layer(Dense::new(2)), image, 1);
+}
+
+#[test]
+fn residual_blocks_of_layers_that_work_in_place() {
+    let vector = &[6];
+    let relu = || chain().layer(Relu);
+    let drop = || chain().layer(Dropout::new(0.4));
+    let block = |body, shortcut| Residual::new(body).shortcut(shortcut);
+    let cases = [
+        ("nothing and nothing", block(chain(), chain())),
+        ("relu and nothing", block(relu(), chain())),
+        ("nothing and relu", block(chain(), relu())),
+        ("relu and relu", block(relu(), relu())),
+        ("dropout and dropout", block(drop(), drop())),
+        ("softmax and relu", block(chain().layer(Softmax), relu())),
+        ("flatten relu and flatten", block(chain().layer(Flatten).layer(Relu), chain().layer(Flatten))),
+        ("dropout and flatten", block(drop(), chain().layer(Flatten))),
+        ("relu dense and relu dense", block(relu().layer(Dense::new(6)), relu().layer(Dense::new(6)))),
+        ("dense relu and nothing", block(chain().layer(Dense::new(6)).layer(Relu), chain())),
+        ("a block of nothing", block(chain().layer(Residual::new(chain())), relu())),
+        ("nothing and a block", block(drop(), chain().layer(Residual::new(relu())).layer(Relu))),
+    ];
+    for (what, block) in cases {
+        check_batches(what, &chain().layer(block.clone()), vector, 1);
+        // Between layers whose backward passes need what the block must not overwrite.
+        let between = chain().layer(Dense::new(6)).layer(Relu).layer(block).layer(Relu).layer(Dense::new(6));
+        check_batches(&format!("{what}, between others"), &between.layer(Softmax), vector, 1);
+    }
+}
+
+#[test]
+fn a_block_without_parameters_at_the_front_needs_no_gradient_of_the_input() {
+    // The gradient of the input is not wanted: nothing below the first layer with parameters may be recorded.
+    let chain =
+        chain().layer(Residual::new(chain().layer(Relu))).layer(Relu).layer(Dense::new(2)).layer(Relu);
+    let parameters = chain.parameters(Shape::new(&[3])).unwrap();
+    let mut graph = Graph::new(1);
+    let (x, weights) = (graph.temporary("x", T, [2, 3]), graph.temporary("weights", T, [8]));
+    let (dy, gradients) = (graph.temporary("dy", T, [2, 2]), graph.temporary("gradients", T, [8]));
+    let mut tape = Tape::new(&mut graph, T, Mode::Train);
+    let weights = &views(weights, &parameters)[..];
+    let recording = chain.forward(&mut tape, &Weights { parameters: weights, buffers: &[] }, x).unwrap();
+    let n_forward = tape.graph().tasks().len();
+    let (forward, gradients) = (&Forward::new(x, recording.output), &views(gradients, &parameters)[..]);
+    let pass = Backward { forward, parameters: weights, gradients, dy, wants_dx: false };
+    assert_eq!(chain.backward(&mut tape, &pass, &recording).unwrap(), None);
+    let layers: Vec<&str> = (n_forward..n_forward + 3).map(|task| tape.layer_of(task)).collect();
+    assert_eq!(layers, ["relu2", "fc1", "fc1"]);
+    let names: Vec<&str> = graph.tasks()[n_forward..].iter().map(|task| task.codelet.name).collect();
+    assert_eq!(names, ["relu_backward", "dense_dw", "dense_db"]);
+}
+
+#[test]
+fn running_statistics_move_in_training_and_are_used_in_evaluation() {
+    let chain = chain().layer(BatchNorm::new());
+    let (n, input) = (5, [2, 3, 2]);
+    let options = CutOptions::default();
+    let mut net = Net::new(&chain, &input, n, Mode::Train, &options);
+    let x = numbers(3, n * 12);
+    let given = Inputs { x: x.clone(), parameters: vec![0.5, 2.0, 0.1, -0.2] };
+    net.run(&[given.clone(), given.clone()], &numbers(4, n * 12));
+    let found = net.store.get::<f64>(net.statistics).to_vec();
+    for c in 0..2 {
+        let values: Vec<f64> = (0..n).flat_map(|i| x[i * 12 + c * 6..][..6].to_vec()).collect();
+        let mean = values.iter().sum::<f64>() / 30.0;
+        let var = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 29.0;
+        // Two steps of a tenth: 1 - 0.9² of the way.
+        assert!((found[c] - 0.19 * mean).abs() < 1e-14, "{} {mean}", found[c]);
+        assert!((found[2 + c] - (0.81 + 0.19 * var)).abs() < 1e-14, "{} {var}", found[2 + c]);
+    }
+    let mut used = Net::new(&chain, &input, n, Mode::Evaluate, &options);
+    used.store.get_mut::<f64>(used.statistics).copy_from_slice(&found);
+    let y = used.run(&[given], &numbers(4, n * 12)).remove(0).y;
+    for (i, (y, x)) in y.iter().zip(&x).enumerate() {
+        let c = i / 6 % 2;
+        let expected = (x - found[c]) / (found[2 + c] + 1e-5).sqrt() * [0.5, 2.0][c] + [0.1, -0.2][c];
+        assert!((y - expected).abs() < 1e-14, "{y} {expected}");
+    }
+    assert_eq!(used.store.get::<f64>(used.statistics), found, "evaluation changes nothing");
+}
+
+#[test]
+fn dropout_tosses_the_coins_of_its_number_and_rests_in_evaluation() {
+    let chain = chain().layer(Dropout::new(0.25)).layer(Relu).layer(Dropout::new(0.5));
+    let (n, len) = (11, 7);
+    let given = Inputs { x: vec![1.0; n * len], parameters: Vec::new() };
+    let dy = vec![1.0; n * len];
+    let options = CutOptions::default();
+    let y = Net::new(&chain, &[len], n, Mode::Train, &options).run(&[given.clone()], &dy).remove(0).y;
+    let stays = |layer: u64, i: usize, p: f64| {
+        Stream::new(layer, COUNTER.into()).bits(i as u64) >> 40 >= (p * f64::from(1 << 24)) as u64
+    };
+    for (i, y) in y.iter().enumerate() {
+        let expected = if stays(0, i, 0.25) && stays(1, i, 0.5) { 1.0 / 0.75 * 2.0 } else { 0.0 };
+        assert_eq!(*y, expected, "{i}");
+    }
+    let mut net = Net::new(&chain, &[len], n, Mode::Evaluate, &options);
+    assert!(net.counter.is_none());
+    assert_eq!(net.run(&[given.clone()], &dy).remove(0).y, given.x);
+}
+
+#[test]
+fn arrays_and_tasks_know_their_layer() {
+    let conv = || Conv2d::new(2, 1).bias(false);
+    let block = Residual::new(chain().layer(conv()).layer(Relu)).shortcut(chain().layer(conv()));
+    let chain = chain().layer(conv()).layer(block).layer(Flatten).layer(Dense::new(2));
+    let parameters = chain.parameters(Shape::new(&[1, 2, 2])).unwrap();
+    let names: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    let expected =
+        ["conv1.weight", "block1.conv1.weight", "block1.shortcut.conv1.weight", "fc1.weight", "fc1.bias"];
+    assert_eq!(names, expected);
+    let mut graph = Graph::new(1);
+    let x = graph.temporary("x", T, [3, 1, 2, 2]);
+    let weights = graph.temporary("weights", T, [total(&parameters)]);
+    let mut tape = Tape::new(&mut graph, T, Mode::Train);
+    let weights = views(weights, &parameters);
+    chain.forward(&mut tape, &Weights { parameters: &weights, buffers: &[] }, x).unwrap();
+    let n_tasks = tape.graph().tasks().len();
+    let layers: Vec<&str> = (0..n_tasks).map(|task| tape.layer_of(task)).collect();
+    // A convolution without bias is two tasks.
+    let expected = ["conv1", "conv1", "block1.conv1", "block1.conv1", "block1.relu1"];
+    assert_eq!(layers[..5], expected);
+    assert_eq!(layers[5..], ["block1.shortcut.conv1", "block1.shortcut.conv1", "block1", "fc1"]);
+    let names: Vec<&str> = graph.arrays()[2..].iter().map(|array| array.name.as_str()).collect();
+    for name in ["conv1.y", "block1.conv1.y", "block1.shortcut.conv1.y", "block1.y", "fc1.y"] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
+}
