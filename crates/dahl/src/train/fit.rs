@@ -56,7 +56,8 @@ struct Fit<'a, T> {
     before: Vec<Vec<T>>,
     /// Seconds that the epoch has waited for images.
     waited: f64,
-    saved: Option<(u64, PathBuf)>,
+    /// The newest checkpoint.
+    saved: Option<PathBuf>,
 }
 
 /// How a slice, or all of an epoch, ended.
@@ -149,7 +150,7 @@ impl<'a, T: Real> Fit<'a, T> {
             }
         }
         report.n_steps = self.position.step;
-        report.checkpoint = self.saved.take().map(|(_, path)| path);
+        report.checkpoint = self.saved.take();
         Ok(report)
     }
 
@@ -264,14 +265,14 @@ impl<'a, T: Real> Fit<'a, T> {
         evaluate::<T>(&mut self.run, &mut self.evaluation)
     }
 
-    /// Writes a checkpoint, if that is asked for and this one is not there yet.
+    /// Writes a checkpoint, if there is a folder for it.
     fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<()> {
         let Some(settings) = &self.run.trainer.checkpoint else { return Ok(()) };
         let checkpoint = saved::checkpoint(&self.run, &self.position, self.n_steps)?;
         let path = checkpoint.save(&settings.dir)?;
         // Whoever wants to stop is asked again after the next step.
         let _ = on_event(Event::Saved(&path));
-        self.saved = Some((self.position.step, path));
+        self.saved = Some(path);
         Ok(())
     }
 }
