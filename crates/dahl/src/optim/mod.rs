@@ -163,7 +163,9 @@ mod tests {
     fn settings_that_make_no_sense_are_refused() {
         let sgd = |momentum, weight_decay| Optimizer::Sgd { momentum, weight_decay, nesterov: false };
         assert!(Optimizer::SGD.check().is_ok() && sgd(0.9, 1e-4).check().is_ok());
-        for bad in [sgd(1.0, 0.0), sgd(-0.1, 0.0), sgd(0.9, -1.0), sgd(f64::NAN, 0.0), sgd(0.0, f64::INFINITY)] {
+        for bad in
+            [sgd(1.0, 0.0), sgd(-0.1, 0.0), sgd(0.9, -1.0), sgd(f64::NAN, 0.0), sgd(0.0, f64::INFINITY)]
+        {
             assert!(bad.check().is_err(), "{bad:?}");
         }
         let nesterov = Optimizer::Sgd { momentum: 0.0, weight_decay: 0.0, nesterov: true };

@@ -74,7 +74,9 @@ impl LearningRate {
         from_zero("learning rate", self.base)?;
         match self.decay {
             Decay::Constant => Ok(()),
-            Decay::Steps { every: 0, .. } => Err(Error::setting("the learning rate cannot fall every 0 steps")),
+            Decay::Steps { every: 0, .. } => {
+                Err(Error::setting("the learning rate cannot fall every 0 steps"))
+            }
             Decay::Steps { factor, .. } => from_zero("factor of the learning rate", factor),
             Decay::Linear { floor } | Decay::Cosine { floor } => from_zero("last learning rate", floor),
         }

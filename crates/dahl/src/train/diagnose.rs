@@ -35,8 +35,7 @@ pub(super) fn explain<T: Real>(
     Error::setting(format!(
         "the loss is {} at step {step} (epoch {}, batch {batch}): {place}; use a smaller learning rate than {rate:?}, or \
          look at the images of this batch",
-        loss,
-        slice.at.epoch
+        loss, slice.at.epoch
     ))
 }
 
@@ -57,9 +56,7 @@ fn find<T: Real>(
     prepared.run::<T>(
         &mut run.store,
         repeated,
-        |i, step, ports| {
-            feed.fill::<T>(step, ports, slice.images(order, i), slice.info(trainer, n_steps, i))
-        },
+        |i, step, ports| feed.fill::<T>(step, ports, slice.images(order, i), slice.info(trainer, n_steps, i)),
         |_, _, _| ControlFlow::Continue(()),
     )?;
     let mut looking = run.prepare(Part::Train, slice.n, StepKind::Diagnose)?;
@@ -78,7 +75,8 @@ fn find<T: Real>(
                 feed.fill::<T>(step, ports, slice.images(order, i), slice.info(trainer, n_steps, i))
             },
             |_, _, outputs| {
-                let not_finite = |(name, var): &(String, Var)| not_finite(name, outputs.get::<T>(var), &parameters);
+                let not_finite =
+                    |(name, var): &(String, Var)| not_finite(name, outputs.get::<T>(var), &parameters);
                 found = arrays.iter().find_map(not_finite);
                 ControlFlow::Continue(())
             },
@@ -110,7 +108,8 @@ fn not_finite<T: Real>(name: &str, values: &[T], parameters: &[NamedParameter]) 
     let at = values.iter().position(|value| !value.wide().is_finite())?;
     let n = values.iter().filter(|value| !value.wide().is_finite()).count();
     let value = values[at].wide();
-    let owner = || parameters.iter().rfind(|named| named.offset <= at).map_or("?", |named| named.name.as_str());
+    let owner =
+        || parameters.iter().rfind(|named| named.offset <= at).map_or("?", |named| named.name.as_str());
     let of = match name {
         "weights" => owner().to_string(),
         "gradients" => format!("the gradient of {}", owner()),

@@ -37,7 +37,8 @@ impl Feed {
         step.feed::<T>(ports, images, info);
         let Some(stream) = &mut self.stream else { return ControlFlow::Continue(()) };
         self.labels.resize(images.len(), 0);
-        let read = step.feed_pixels(ports, &mut self.labels, |pixels, labels| stream.next_into(pixels, labels));
+        let read =
+            step.feed_pixels(ports, &mut self.labels, |pixels, labels| stream.next_into(pixels, labels));
         match read {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {

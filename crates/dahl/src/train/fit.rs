@@ -79,7 +79,17 @@ impl<'a, T: Real> Fit<'a, T> {
         let evaluation = run.prepare_all(Part::Test)?;
         let n_batches = data.train.len().div_ceil(training[0].n);
         let n_steps = trainer.n_steps(n_batches);
-        Ok(Fit { run, training, evaluation, position, n_batches, n_steps, before: Vec::new(), waited: 0.0, saved: None })
+        Ok(Fit {
+            run,
+            training,
+            evaluation,
+            position,
+            n_batches,
+            n_steps,
+            before: Vec::new(),
+            waited: 0.0,
+            saved: None,
+        })
     }
 
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
@@ -145,7 +155,8 @@ impl<'a, T: Real> Fit<'a, T> {
     /// Trains from where the run is to the end of the epoch, or of the run.
     fn train_epoch(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<End> {
         let seed = self.run.trainer.seed;
-        let order = Stream::new(seed, u64::MAX - self.position.epoch as u64).permutation(self.run.data.train.len());
+        let order =
+            Stream::new(seed, u64::MAX - self.position.epoch as u64).permutation(self.run.data.train.len());
         let done = (self.position.batch * self.training[0].n).min(order.len());
         let mut feed = self.run.feed(Part::Train, &order[done..]);
         while self.position.batch < self.n_batches && self.position.step < self.n_steps {
@@ -210,7 +221,15 @@ impl<'a, T: Real> Fit<'a, T> {
         feed.check()?;
         ran?;
         match bad {
-            Some(bad) => Err(diagnose::explain(&mut self.run, prepared, &self.before, order, &slice, bad, self.n_steps)),
+            Some(bad) => Err(diagnose::explain(
+                &mut self.run,
+                prepared,
+                &self.before,
+                order,
+                &slice,
+                bad,
+                self.n_steps,
+            )),
             None => Ok(end),
         }
     }

@@ -87,7 +87,8 @@ impl Position {
 
 fn number<N: FromStr>(settings: &BTreeMap<String, String>, key: &str) -> Result<N> {
     let value = settings.get(key).map(String::as_str).unwrap_or_default();
-    let wrong = || Error::setting(format!("the checkpoint has '{value}' for {key}, where a number should be"));
+    let wrong =
+        || Error::setting(format!("the checkpoint has '{value}' for {key}, where a number should be"));
     value.parse().map_err(|_| wrong())
 }
 

@@ -192,8 +192,8 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::step::StepInfo;
+    use super::*;
     use crate::dataset;
     use dahl_runtime::machine::Machine;
 

@@ -38,7 +38,8 @@ pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) ->
     for (key, value) in &expected {
         let found = checkpoint.settings.get(key).map(String::as_str).unwrap_or_default();
         if found != value {
-            let short = |text: &str| if text.contains('\n') { "another".to_string() } else { format!("'{text}'") };
+            let short =
+                |text: &str| if text.contains('\n') { "another".to_string() } else { format!("'{text}'") };
             differences.push(format!("{key} was {}, now it is {}", short(found), short(value)));
         }
     }
@@ -46,7 +47,9 @@ pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) ->
         let range = named.offset..named.offset + named.parameter.shape.len();
         match checkpoint.tensors.get(&name) {
             None => differences.push(format!("{name} is missing")),
-            Some(tensor) if tensor.dtype() != T::DTYPE.into() || tensor.shape() != &named.parameter.shape[..] => {
+            Some(tensor)
+                if tensor.dtype() != T::DTYPE.into() || tensor.shape() != &named.parameter.shape[..] =>
+            {
                 differences.push(format!("{name} has {:?} elements of {}", tensor.shape(), tensor.dtype()));
             }
             Some(tensor) => {
@@ -67,7 +70,9 @@ pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) ->
 /// The trainer, with the plans of the checkpoint it goes on from if it has no others and they fit the machine.
 pub(super) fn with_plans(trainer: &Trainer) -> Result<Trainer> {
     let mut trainer = trainer.clone();
-    let Some(checkpoint) = trainer.resume.clone().filter(|_| trainer.plans.is_none()) else { return Ok(trainer) };
+    let Some(checkpoint) = trainer.resume.clone().filter(|_| trainer.plans.is_none()) else {
+        return Ok(trainer);
+    };
     let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan)?;
     if plans.n_units() == trainer.machine.units.len() {
         trainer.plans = Some(Arc::new(plans));
@@ -114,7 +119,9 @@ fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, 
 fn fingerprint(data: &Dataset) -> String {
     const EVERY: usize = 997;
     let splits = [&data.train, &data.test];
-    let pixels = |split: &'_ Split| split.resident().unwrap_or_default().iter().step_by(EVERY).copied().collect::<Vec<_>>();
+    let pixels = |split: &'_ Split| {
+        split.resident().unwrap_or_default().iter().step_by(EVERY).copied().collect::<Vec<_>>()
+    };
     let bytes = splits.iter().flat_map(|split| split.labels().iter().copied().chain(pixels(split)));
     let (n, hash) = (data.train.len(), Fingerprint::of_bytes(bytes));
     format!("{} with {n} training images, {hash}", data.name)

@@ -173,8 +173,7 @@ impl Step {
                 _ => tape.graph().array("gradients", dtype, [model.n_weights()?], role),
             };
             model.backward(&mut tape, weights, gradients, &recording, doutput)?;
-            let state: Vec<Var> =
-                state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
+            let state: Vec<Var> = state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
             step.number = optimizer.record(&mut tape, gradients, weights, &state, rate)?;
             step.rate = Some(rate);
             if kind == StepKind::TrainDumped {
@@ -228,9 +227,9 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dahl_runtime::graph::lower;
     use crate::Trainer;
     use crate::dataset::{Dataset, Split};
+    use dahl_runtime::graph::lower;
     use dahl_runtime::machine::Machine;
     use dahl_runtime::plan::{Cut, CutOptions};
 

@@ -202,7 +202,8 @@ impl Trainer {
     /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after every so many
     /// steps.
     pub fn checkpoint(mut self, dir: impl Into<PathBuf>, every: Option<u64>) -> Self {
-        self.checkpoint = Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
+        self.checkpoint =
+            Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
         self
     }
 

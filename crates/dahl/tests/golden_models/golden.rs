@@ -31,7 +31,8 @@ impl Golden {
     /// Reads the file of a case.
     pub fn read(case: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/models");
-        let bytes = std::fs::read(folder.join(format!("{case}.safetensors"))).expect("the golden file is there");
+        let bytes =
+            std::fs::read(folder.join(format!("{case}.safetensors"))).expect("the golden file is there");
         let (_, metadata) = SafeTensors::read_metadata(&bytes).expect("the golden file is readable");
         let arguments = metadata.metadata().as_ref().and_then(|entries| entries.get("arguments").cloned());
         let words: Vec<String> =
