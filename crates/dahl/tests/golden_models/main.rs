@@ -24,7 +24,7 @@ struct Training {
 
 impl Training {
     /// The case in its golden file, or the first steps of it.
-    fn new(case: &str, dtype: Dtype, implementation: &str, schedule: Schedule, steps: usize) -> Self {
+    fn new(case: &str, dtype: Dtype, cut: CutOptions, schedule: Schedule, steps: usize) -> Self {
         let golden = Golden::read(case);
         let data = golden.data();
         let mut model = golden.model(&data);
@@ -32,7 +32,6 @@ impl Training {
         let mut batches = golden.batches();
         assert!(batches.len() >= 50, "{} steps", batches.len());
         batches.truncate(steps);
-        let cut = CutOptions { implementations: vec![implementation.into()], ..CutOptions::default() };
         let trainer = golden.trainer().dtype(dtype).cut(cut).schedule(schedule);
         let dump = trainer.replay_batches(&mut model, &data, &batches).expect("training works");
         Training { golden, data, model, dump }
@@ -120,23 +119,30 @@ fn check_start(golden: &Golden, model: &Sequential) {
     }
 }
 
+/// Scalar loops in place of everything fast.
+fn references() -> CutOptions {
+    CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() }
+}
+
 /// All of a case with the fast implementations in both element types, and its first steps with the references.
 fn check(case: &str) {
-    Training::new(case, Dtype::F64, "lanes", Schedule::Replay, usize::MAX).check_f64(case);
-    Training::new(case, Dtype::F64, "reference", Schedule::Replay, 2).check_f64(&format!("{case} reference"));
-    Training::new(case, Dtype::F32, "lanes", Schedule::Replay, usize::MAX).check_f32(&format!("{case} f32"));
+    let fast = CutOptions::default();
+    Training::new(case, Dtype::F64, fast.clone(), Schedule::Replay, usize::MAX).check_f64(case);
+    Training::new(case, Dtype::F64, references(), Schedule::Replay, 2)
+        .check_f64(&format!("{case} references"));
+    Training::new(case, Dtype::F32, fast, Schedule::Replay, usize::MAX).check_f32(&format!("{case} f32"));
 }
 
 #[test]
 fn seed_on_the_digits_with_every_implementation_and_schedule() {
     let case = "seed_digits";
-    for implementation in ["reference", "lanes"] {
+    for (name, cut) in [("fast", CutOptions::default()), ("references", references())] {
         for schedule in Schedule::ALL {
-            let what = format!("{case} {implementation} {schedule:?}");
-            Training::new(case, Dtype::F64, implementation, schedule, usize::MAX).check_f64(&what);
+            let what = format!("{case} {name} {schedule:?}");
+            Training::new(case, Dtype::F64, cut.clone(), schedule, usize::MAX).check_f64(&what);
         }
-        let what = format!("{case} {implementation} f32");
-        Training::new(case, Dtype::F32, implementation, Schedule::Replay, usize::MAX).check_f32(&what);
+        Training::new(case, Dtype::F32, cut, Schedule::Replay, usize::MAX)
+            .check_f32(&format!("{case} {name} f32"));
     }
 }
 
