@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::exit::Exit;
+use crate::parse::image_shape;
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
@@ -42,7 +43,7 @@ enum DataCommand {
         /// `digits`, `synthetic:CxHxW[xCLASSES][:COUNT]` or a folder
         data: String,
         /// Channels, height and width to bring images to that have files of their own [default: those of the first, at most 64]
-        #[arg(long, value_name = "CxHxW", value_parser = parse_shape)]
+        #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
         shape: Option<[usize; 3]>,
         /// Look only at N training images
         #[arg(long, value_name = "N")]
@@ -68,13 +69,6 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
     }?;
     Ok(Exit::Done)
-}
-
-/// `CxHxW` as numbers.
-fn parse_shape(text: &str) -> Result<[usize; 3], String> {
-    let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok()).collect();
-    let sizes: Option<[usize; 3]> = sizes.and_then(|sizes| sizes.try_into().ok());
-    sizes.ok_or_else(|| "expected channels, height and width, such as 3x32x32".to_owned())
 }
 
 fn print(json: bool, value: &Value, text: &str) -> Result<()> {
