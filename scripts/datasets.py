@@ -1,6 +1,6 @@
 """Reads data sets for the PyTorch scripts exactly as `dahl::dataset` does: same images, order and splits.
 
-A data set is a dictionary: "name", "classes", and for "train" and "test" a pair of arrays, images (n, 1, h, w) and
+A data set is a dictionary: "name", "classes", and for "train" and "test" a pair of arrays, images (n, c, h, w) and
 labels (n), both uint8.
 """
 
@@ -10,14 +10,22 @@ from pathlib import Path
 
 import numpy as np
 
+from random_stream import Stream
+
 ROOT = Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "crates/dahl/data/digits.bin.gz"
 TEST_EVERY = 6
+PATTERN, NOISE = 0x70617474, 0x6E6F6973
+TRAIN_PER_TEST = 4
 
 
-def load(folder=None):
-    """The data set in an IDX folder, or the built-in digits if there is no folder."""
-    return digits() if folder is None else idx(folder)
+def load(name):
+    """The data set that dahl's option --data names: `digits`, a folder of IDX files, or `synthetic:CxHxW[xCLASSES][:COUNT]`."""
+    if str(name) == "digits":
+        return digits()
+    if str(name).startswith("synthetic:"):
+        return synthetic(str(name))
+    return idx(name)
 
 
 def digits():
@@ -73,3 +81,32 @@ def idx_file(folder, stem):
         raise SystemExit(f"{folder / stem}: expected unsigned bytes with {rank} dimensions, but the header is {data[:4].hex()}")
     dims = struct.unpack_from(f">{rank}I", data, 4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(dims)
+
+
+def synthetic(name):
+    """Patterns under noise; crates/dahl/src/dataset/synthetic.rs gives the formula."""
+    sizes, _, count = name.removeprefix("synthetic:").partition(":")
+    sizes = [int(size) for size in sizes.split("x")]
+    shape, classes = sizes[:3], sizes[3] if len(sizes) > 3 else 10
+    channels, height, width = shape
+    n_train = int(count or 2000)
+    cells = np.arange(16 * channels)
+    patterns = np.stack([Stream(PATTERN, label).bits(cells) >> np.uint64(56) for label in range(classes)])
+    patterns = patterns.reshape(classes, channels, 4, 4)
+    rows, columns = 4 * np.arange(height) // height, 4 * np.arange(width) // width
+    patterns = patterns[:, :, rows][:, :, :, columns]
+
+    def part(number, n_images):
+        n_pixels = channels * height * width
+        words = np.arange(-(-n_pixels // 8))
+        noise = np.stack([Stream(NOISE + number, image).bits(words) for image in range(n_images)]).astype("<u8")
+        noise = noise.view(np.uint8)[:, :n_pixels].reshape(n_images, *shape).astype(np.uint64)
+        labels = np.arange(n_images) % classes
+        return ((patterns[labels] + 3 * noise + 2) // 4).astype(np.uint8), labels.astype(np.uint8)
+
+    return {
+        "name": name,
+        "classes": classes,
+        "train": part(0, n_train),
+        "test": part(1, -(-n_train // TRAIN_PER_TEST)),
+    }

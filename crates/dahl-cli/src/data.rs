@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::exit::Exit;
-use crate::parse::image_shape;
+use crate::parse::{at_least_one, image_shape};
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
@@ -44,12 +44,12 @@ enum DataCommand {
         data: String,
         /// Channels, height and width to bring images to that have files of their own [default: those of the first, at most 64]
         #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
-        shape: Option<[usize; 3]>,
+        input: Option<[usize; 3]>,
         /// Look only at N training images
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,
         /// Threads to read images on [default: one per core]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = at_least_one)]
         threads: Option<usize>,
         /// Print one JSON object
         #[arg(long)]
@@ -62,9 +62,8 @@ pub fn run(args: &Args) -> Result<Exit> {
     match &args.command {
         DataCommand::List { folder: None, json } => print(*json, &known_json(), &known_text()),
         DataCommand::List { folder: Some(folder), json } => list(folder, *json),
-        DataCommand::Check { data, shape, limit, threads, json } => {
-            ensure!(*threads != Some(0), "--threads 0: at least one thread is needed");
-            let options = Options { shape: *shape, limit: *limit, n_threads: *threads, ..Options::default() };
+        DataCommand::Check { data, input, limit, threads, json } => {
+            let options = Options { shape: *input, limit: *limit, n_threads: *threads, ..Options::default() };
             check(data, &options, *json)
         }
     }?;

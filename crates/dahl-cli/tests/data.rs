@@ -104,7 +104,7 @@ fn a_check_of_good_data_succeeds_with_its_numbers() {
     assert_eq!(value["parts"][0]["images"], 1501);
     assert_eq!(value["parts"][1]["per_class"], serde_json::json!([29, 30, 29, 30, 30, 30, 30, 29, 29, 30]));
     assert_eq!(value["faults"], serde_json::json!([]));
-    let value = json(&good(&["check", &folder.path("pets"), "--shape", "3x5x7", "--limit", "2", "--json"]));
+    let value = json(&good(&["check", &folder.path("pets"), "--input", "3x5x7", "--limit", "2", "--json"]));
     assert_eq!((&value["shape"], &value["parts"][0]["images"]), (&serde_json::json!([3, 5, 7]), &2.into()));
 }
 
@@ -126,12 +126,10 @@ fn a_check_of_damaged_data_lists_every_file_and_fails() {
 
 #[test]
 fn what_names_no_data_set_is_an_error_in_a_sentence() {
-    let shape = ["check", "digits", "--shape", "3x32x32"];
-    let cases: [(&[&str], &str); 5] = [
+    let shape = ["check", "digits", "--input", "3x32x32"];
+    let cases: [(&[&str], &str); 3] = [
         (&["check", "nowhere"], "there is no such folder"),
         (&["check", "synthetic:3x32"], "there are 2 sizes"),
-        (&["check", "digits", "--limit", "0"], "at least one"),
-        (&["check", "digits", "--threads", "0"], "at least one thread"),
         (&shape, "but these are 1x8x8"),
     ];
     for (arguments, part) in cases {
@@ -140,6 +138,9 @@ fn what_names_no_data_set_is_an_error_in_a_sentence() {
         assert_eq!(output.status.code(), Some(1), "{sentence}");
         assert!(sentence.contains(part) && !sentence.contains("panicked"), "{sentence}");
     }
-    let output = data(&["check", "digits", "--shape", "3x"]);
-    assert!(text(&output.stderr).contains("such as 3x32x32"));
+    for arguments in [["--input", "3x"], ["--limit", "0"], ["--threads", "0"]] {
+        let output = data(&[&["check", "digits"][..], &arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(arguments[0]));
+    }
 }

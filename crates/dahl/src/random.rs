@@ -61,6 +61,17 @@ mod tests {
         assert_eq!(a, Stream::new(1, 0).permutation(1000));
     }
 
+    /// `scripts/random_stream.py` gives the same.
+    #[test]
+    fn values_are_the_same_for_ever_and_in_every_language() {
+        let bits = [0, 1, 2, 1_000_000_000].map(|i| Stream::new(7, 3).bits(i));
+        assert_eq!(
+            bits,
+            [0x17a4_40ca_8044_d93a, 0xac42_ddc4_c36b_2fa2, 0x0200_72b3_e0b8_df58, 0x5b7e_3dbe_5f9e_f9c5]
+        );
+        assert_eq!(Stream::new(1, 0).permutation(10), [6, 7, 2, 8, 9, 4, 5, 0, 1, 3]);
+    }
+
     #[test]
     fn uniform_numbers_have_the_mean_and_variance_of_uniform_numbers() {
         let stream = Stream::new(7, 3);

@@ -16,6 +16,7 @@ use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{CutOptions, Plan, Planned};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 const T: Dtype = Dtype::F64;
@@ -387,7 +388,7 @@ fn dropout_tosses_the_coins_of_its_number_and_rests_in_evaluation() {
     let given = Inputs { x: vec![1.0; n * len], parameters: Vec::new() };
     let dy = vec![1.0; n * len];
     let options = CutOptions::default();
-    let y = Net::new(&chain, &[len], n, Mode::Train, &options).run(&[given.clone()], &dy).remove(0).y;
+    let y = Net::new(&chain, &[len], n, Mode::Train, &options).run(from_ref(&given), &dy).remove(0).y;
     let stays = |layer: u64, i: usize, p: f64| {
         Stream::new(layer, COUNTER.into()).bits(i as u64) >> 40 >= (p * f64::from(1 << 24)) as u64
     };
@@ -397,7 +398,7 @@ fn dropout_tosses_the_coins_of_its_number_and_rests_in_evaluation() {
     }
     let mut net = Net::new(&chain, &[len], n, Mode::Evaluate, &options);
     assert!(net.counter.is_none());
-    assert_eq!(net.run(&[given.clone()], &dy).remove(0).y, given.x);
+    assert_eq!(net.run(from_ref(&given), &dy).remove(0).y, given.x);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 #![cfg(target_os = "linux")]
 
 use dahl::model::Sequential;
+use dahl::train::Event;
 use dahl::{Trainer, dataset};
 use dahl_runtime::machine::Machine;
+use std::ops::ControlFlow;
 
 /// Resident pages of this process.
 fn resident_pages() -> usize {
@@ -24,7 +26,14 @@ fn a_hundred_thousand_steps_take_no_more_memory_than_two_epochs() {
     let mut model = Sequential::seed(data.shape, data.classes);
     let mut pages = Vec::with_capacity(epochs);
     let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.01).batch(4).epochs(epochs);
-    trainer.fit_with(&mut model, &data, |_| pages.push(resident_pages())).expect("training works");
+    trainer
+        .fit_with(&mut model, &data, |event| {
+            if let Event::Epoch(_) = event {
+                pages.push(resident_pages());
+            }
+            ControlFlow::Continue(())
+        })
+        .expect("training works");
     let (second, largest, last) = (pages[1], pages.iter().max().copied().unwrap_or(0), pages[epochs - 1]);
     println!(
         "resident pages: {second} after the second epoch, {largest} at most, {last} after epoch {epochs}"

@@ -239,9 +239,9 @@ fn archives_are_read_and_not_believed() {
 #[test]
 fn small_archives_do_not_become_large() {
     use std::io::Write;
-    // A gigabyte of zeros that says it has ten bytes: inflating stops there.
+    // 64 megabytes of zeros that says it has ten bytes: inflating stops there.
     let mut packer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
-    for _ in 0..1024 {
+    for _ in 0..64 {
         packer.write_all(&vec![0; 1 << 20]).expect("packed");
     }
     let packed = packer.finish().expect("packed");

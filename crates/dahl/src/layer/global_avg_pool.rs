@@ -1,5 +1,6 @@
 //! The mean of each channel.
 
+use super::window::Window;
 use super::{Backward, Forward, Layer, Tape, Weights};
 use crate::error::{Error, Result};
 use crate::op;
@@ -8,14 +9,17 @@ use dahl_runtime::graph::Var;
 
 /// From an image to a vector: the mean of each channel over all of its pixels.
 ///
-/// Square images are one window of `avg_pool`. Others go through `dense` with one output and equal weights, because windows
-/// are square.
+/// One window of `avg_pool` covers the image. Windows are square, so that it reaches beyond an image that is not, into padding;
+/// then the mean is made that of the pixels alone.
 #[derive(Clone, Debug)]
 pub struct GlobalAvgPool;
 
-/// Channels, height and width of the samples in a batch.
-fn extents(batch: Shape) -> [usize; 4] {
-    [batch[0], batch[1], batch[2], batch[3]]
+/// The one window that covers images, and by how much its mean is too small.
+fn cover(batch: Shape) -> (Window, f64) {
+    let (height, width) = (batch[2], batch[3]);
+    let padding = height.abs_diff(width);
+    let side = height.max(width) + padding;
+    (Window { side, stride: side, padding }, (side * side) as f64 / (height * width) as f64)
 }
 
 impl Layer for GlobalAvgPool {
@@ -37,33 +41,27 @@ impl Layer for GlobalAvgPool {
     }
 
     fn forward(&self, tape: &mut Tape<'_>, _weights: &Weights<'_>, x: Var) -> Result<Forward> {
-        let [n, c, height, width] = extents(x.shape());
-        if height == width {
-            let y = tape.array("y", [n, c, 1, 1]);
-            tape.task(&op::avg_pool::CODELET, &[x], &[y], &[1, 0, height as i64])?;
-            return Ok(Forward::new(x, y.reshape([n, c])?));
+        let (n, channels) = (x.shape()[0], x.shape()[1]);
+        let (window, factor) = cover(x.shape());
+        let y = tape.array("y", [n, channels, 1, 1]);
+        tape.task(&op::avg_pool::CODELET, &[x], &[y], &window.pool_ints())?;
+        if factor != 1.0 {
+            tape.task_with(&op::scale::CODELET, &[y], &[y], &[factor])?;
         }
-        let y = tape.array("y", [n * c, 1]);
-        let (share, zero) = (tape.array("share", [1, height * width]), tape.array("no_bias", [1]));
-        tape.task_with(&op::fill::CODELET, &[], &[share], &[1.0 / (height * width) as f64])?;
-        tape.task_with(&op::fill::CODELET, &[], &[zero], &[0.0])?;
-        tape.task(&op::dense::CODELET, &[x.reshape([n * c, height * width])?, share, zero], &[y], &[])?;
-        Ok(Forward::new(x, y.reshape([n, c])?).saving(&[share]))
+        Ok(Forward::new(x, y.reshape([n, channels])?))
     }
 
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
-        let [n, c, height, width] = extents(pass.forward.x.shape());
-        let dx = tape.array("dx", pass.forward.x.shape());
-        match pass.forward.saved.first() {
-            None => {
-                let dy = pass.dy.reshape([n, c, 1, 1])?;
-                tape.task(&op::avg_pool_backward::CODELET, &[dy], &[dx], &[1, 0, height as i64])?;
-            }
-            Some(&share) => {
-                let (dy, flat) = (pass.dy.reshape([n * c, 1])?, dx.reshape([n * c, height * width])?);
-                tape.task(&op::dense_dx::CODELET, &[dy, share], &[flat], &[])?;
-            }
+        let shape = pass.forward.x.shape();
+        let (window, factor) = cover(shape);
+        let mut dy = pass.dy;
+        if factor != 1.0 {
+            dy = tape.in_place(pass.dy, "scaled_dy");
+            tape.task_with(&op::scale::CODELET, &[pass.dy], &[dy], &[factor])?;
         }
+        let dx = tape.array("dx", shape);
+        let dy = dy.reshape([shape[0], shape[1], 1, 1])?;
+        tape.task(&op::avg_pool_backward::CODELET, &[dy], &[dx], &window.pool_ints())?;
         Ok(Some(dx))
     }
 }

@@ -206,8 +206,7 @@ impl Sequential {
         self.chain.forward(tape, &Weights { parameters: &parameters, buffers: &buffers }, x)
     }
 
-    /// Records the backward pass from the gradient of the output into the flat array of gradients. Returns the gradient
-    /// of the input, if it is wanted.
+    /// Records the backward pass from the gradient of the output into the flat array of gradients.
     pub(crate) fn backward(
         &self,
         tape: &mut Tape<'_>,

@@ -246,7 +246,7 @@ mod tests {
         refused(&header("'<f8'", "(4611686018427387904, 4)"), &[], "more bytes than can be");
         refused(&header("'<f8'", "(99999999999999999999,)"), &[], "an extent");
         refused(&header("'<f8'", "(-1,)"), &[], "an extent");
-        refused(&header("'<f8'", "(1"), &[], "expected ')'");
+        refused(&header("'<f8'", "(1 2)"), &[], "expected ')'");
         refused(&header("'|O'", "(1,)"), &[], "'|O'");
         refused(&header("'<c16'", "(1,)"), &[], "'<c16'");
         refused(&header("[('a', '<f4')]", "(1,)"), &[], "records");

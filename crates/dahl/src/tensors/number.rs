@@ -9,8 +9,8 @@ pub(super) mod sealed {
 
     /// What a file does with its numbers.
     pub trait Stored: Copy {
-        /// From as many bytes as it has, in the byte order that is said.
-        fn decode(bytes: &[u8], is_big_endian: bool) -> Self;
+        /// All that are in these bytes, in the byte order that is said.
+        fn decode(bytes: &[u8], is_big_endian: bool) -> Vec<Self>;
         /// Appends its bytes, little endian.
         fn encode(self, bytes: &mut Vec<u8>);
         /// As a number of any type.
@@ -68,7 +68,7 @@ macro_rules! numbers {
             /// Elements from bytes, of which there must be a whole number of elements.
             pub(super) fn decode(dtype: Dtype, bytes: &[u8], is_big_endian: bool) -> Data {
                 match dtype {
-                    $(Dtype::$dtype => Data::$dtype(decode::<$ty>(bytes, is_big_endian)),)*
+                    $(Dtype::$dtype => Data::$dtype(sealed::Stored::decode(bytes, is_big_endian)),)*
                 }
             }
 
@@ -118,13 +118,18 @@ macro_rules! numbers {
             }
 
             impl sealed::Stored for $ty {
-                fn decode(bytes: &[u8], is_big_endian: bool) -> Self {
-                    let mut own = [0; size_of::<$ty>()];
-                    own.copy_from_slice(bytes);
-                    if is_big_endian {
-                        own.reverse();
+                fn decode(bytes: &[u8], is_big_endian: bool) -> Vec<Self> {
+                    let (elements, rest) = bytes.as_chunks::<{ size_of::<$ty>() }>();
+                    debug_assert!(rest.is_empty(), "a whole number of elements");
+                    let from = |bytes: [u8; size_of::<$ty>()]| numbers!(@from $kind $ty bytes);
+                    let turned = |mut bytes: [u8; size_of::<$ty>()]| {
+                        bytes.reverse();
+                        from(bytes)
+                    };
+                    match is_big_endian {
+                        true => elements.iter().map(|&bytes| turned(bytes)).collect(),
+                        false => elements.iter().map(|&bytes| from(bytes)).collect(),
                     }
-                    numbers!(@from $kind $ty own)
                 }
                 fn encode(self, bytes: &mut Vec<u8>) {
                     bytes.extend_from_slice(&numbers!(@to $kind self));
@@ -159,11 +164,6 @@ macro_rules! numbers {
     (@value $kind:ident $dtype:ident $self:ident) => { Value::Integer(i128::from($self)) };
     (@round float $ty:ident $number:ident) => { Some($number as $ty) };
     (@round $kind:ident $ty:ident $number:ident) => { None };
-}
-
-fn decode<T: Number>(bytes: &[u8], is_big_endian: bool) -> Vec<T> {
-    debug_assert_eq!(bytes.len() % T::DTYPE.bytes(), 0, "a whole number of elements");
-    bytes.chunks_exact(T::DTYPE.bytes()).map(|bytes| T::decode(bytes, is_big_endian)).collect()
 }
 
 fn encode<T: Number>(values: &[T], bytes: &mut Vec<u8>) {

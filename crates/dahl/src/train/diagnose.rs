@@ -51,7 +51,8 @@ fn find<T: Real>(
 ) -> Result<Option<String>> {
     let (parameters, trainer) = (run.model.parameters()?, run.trainer);
     run.restore(before);
-    let mut feed = run.feed(Part::Train, &order[slice.first_image(0)..]);
+    let ahead = order[slice.first_image(0)..].to_vec();
+    let mut feed = run.feed(Part::Train, ahead.into_iter());
     let repeated = bad.saturating_sub(1);
     prepared.run::<T>(
         &mut run.store,

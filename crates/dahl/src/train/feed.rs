@@ -20,8 +20,8 @@ pub(super) struct Feed {
 
 impl Feed {
     /// The images of `split` in the order of `order`, read by so many threads where they do not lie in memory.
-    pub fn new(split: &Split, order: &[u32], n_threads: usize) -> Self {
-        let stream = split.resident().is_none().then(|| split.batches(order.to_vec(), n_threads));
+    pub fn new(split: &Split, order: impl Iterator<Item = u32> + Send + 'static, n_threads: usize) -> Self {
+        let stream = split.resident().is_none().then(|| split.batches(order, n_threads));
         Feed { stream, ..Feed::default() }
     }
 

@@ -56,7 +56,8 @@ struct Fit<'a, T> {
     before: Vec<Vec<T>>,
     /// Seconds that the epoch has waited for images.
     waited: f64,
-    saved: Option<(u64, PathBuf)>,
+    /// The newest checkpoint.
+    saved: Option<PathBuf>,
 }
 
 /// How a slice, or all of an epoch, ended.
@@ -103,13 +104,14 @@ impl<'a, T: Real> Fit<'a, T> {
             is_stopped: false,
             checkpoint: None,
         };
+        let mut feed = self.feed();
         // A run that was stopped after its last step has only its evaluation left.
         let mut is_unfinished = self.position.batch > 0;
         while self.position.step < self.n_steps || is_unfinished {
             is_unfinished = false;
             let start = Instant::now();
             let before = self.position;
-            let end = self.train_epoch(on_event)?;
+            let end = self.train_epoch(&mut feed, on_event)?;
             let seconds = start.elapsed().as_secs_f64();
             if end == End::Stopped {
                 report.is_stopped = true;
@@ -148,18 +150,30 @@ impl<'a, T: Real> Fit<'a, T> {
             }
         }
         report.n_steps = self.position.step;
-        report.checkpoint = self.saved.take().map(|(_, path)| path);
+        report.checkpoint = self.saved.take();
         Ok(report)
     }
 
+    /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that none begins with a wait.
+    fn feed(&self) -> Feed {
+        let (seed, n) = (self.run.trainer.seed, self.run.data.train.len());
+        let done = (self.position.batch * self.training[0].n).min(n);
+        let last = self.n_steps.div_ceil(self.n_batches as u64) as usize;
+        let orders = (self.position.epoch..=last).flat_map(move |epoch| order(seed, epoch, n));
+        self.run.feed(Part::Train, orders.skip(done))
+    }
+
     /// Trains from where the run is to the end of the epoch, or of the run.
-    fn train_epoch(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<End> {
+    fn train_epoch(
+        &mut self,
+        feed: &mut Feed,
+        on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<End> {
         let seed = self.run.trainer.seed;
         let order = order(seed, self.position.epoch, self.run.data.train.len());
-        let done = (self.position.batch * self.training[0].n).min(order.len());
-        let mut feed = self.run.feed(Part::Train, &order[done..]);
+        let waited = feed.waited();
         while self.position.batch < self.n_batches && self.position.step < self.n_steps {
-            if self.train_slice(&order, &mut feed, on_event)? == End::Stopped {
+            if self.train_slice(&order, feed, on_event)? == End::Stopped {
                 return Ok(End::Stopped);
             }
             let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
@@ -167,7 +181,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 self.save(on_event)?;
             }
         }
-        self.waited = feed.waited().as_secs_f64();
+        self.waited = (feed.waited() - waited).as_secs_f64();
         Ok(End::Complete)
     }
 
@@ -251,14 +265,14 @@ impl<'a, T: Real> Fit<'a, T> {
         evaluate::<T>(&mut self.run, &mut self.evaluation)
     }
 
-    /// Writes a checkpoint, if that is asked for and this one is not there yet.
+    /// Writes a checkpoint, if there is a folder for it.
     fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<()> {
         let Some(settings) = &self.run.trainer.checkpoint else { return Ok(()) };
         let checkpoint = saved::checkpoint(&self.run, &self.position, self.n_steps)?;
         let path = checkpoint.save(&settings.dir)?;
         // Whoever wants to stop is asked again after the next step.
         let _ = on_event(Event::Saved(&path));
-        self.saved = Some((self.position.step, path));
+        self.saved = Some(path);
         Ok(())
     }
 }
@@ -303,7 +317,7 @@ impl Slice {
 /// Sums over all test images.
 pub(super) fn evaluate<T: Real>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
     let order: Vec<u32> = (0..run.data.test.len() as u32).collect();
-    let mut feed = run.feed(Part::Test, &order);
+    let mut feed = run.feed(Part::Test, order.clone().into_iter());
     let (mut all, mut left) = (Sums::default(), &order[..]);
     for prepared in steps {
         let n = prepared.n;

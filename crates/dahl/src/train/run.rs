@@ -42,7 +42,7 @@ impl<'a, T: Real> Run<'a, T> {
     }
 
     /// The images of a part in an order, for the steps that follow.
-    pub fn feed(&self, part: Part, order: &[u32]) -> Feed {
+    pub fn feed(&self, part: Part, order: impl Iterator<Item = u32> + Send + 'static) -> Feed {
         Feed::new(self.split(part), order, self.trainer.machine.units.len())
     }
 
@@ -244,7 +244,7 @@ mod tests {
             let steps = 5;
             let images: Vec<u32> = (0..64).collect();
             let info = StepInfo { number: 0, rate: 0.1, seed: 1 };
-            let mut feed = run.feed(Part::Train, &[]);
+            let mut feed = run.feed(Part::Train, [].into_iter());
             let fed = |_, step: &Step, ports: &mut Ports<'_>| feed.fill::<f32>(step, ports, &images, info);
             step.run::<f32>(&mut run.store, steps as u64, fed, |_, _, _| ControlFlow::Continue(())).unwrap();
             let trace = step.session.take_trace();

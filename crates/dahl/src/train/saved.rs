@@ -4,7 +4,7 @@
 use super::position::Position;
 use super::run::Run;
 use super::{Checkpoint, Trainer};
-use crate::dataset::{Dataset, Split};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
 use crate::op::real::Real;
@@ -107,7 +107,7 @@ fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, 
         ("learning rate".to_string(), rate.to_string()),
         ("batch".to_string(), batch.to_string()),
         ("seed".to_string(), seed.to_string()),
-        ("data".to_string(), fingerprint(run.data)),
+        ("data".to_string(), fingerprint(run.data)?),
     ]);
     if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {
         settings.insert("steps in all".to_string(), n_steps.to_string());
@@ -115,14 +115,16 @@ fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, 
     Ok(settings)
 }
 
-/// What tells data sets apart: all labels, and some of the pixels that lie in memory.
-fn fingerprint(data: &Dataset) -> String {
-    const EVERY: usize = 997;
-    let splits = [&data.train, &data.test];
-    let pixels = |split: &'_ Split| {
-        split.resident().unwrap_or_default().iter().step_by(EVERY).copied().collect::<Vec<_>>()
-    };
-    let bytes = splits.iter().flat_map(|split| split.labels().iter().copied().chain(pixels(split)));
+/// What tells data sets apart: all labels, and the pixels of some images, wherever they lie.
+fn fingerprint(data: &Dataset) -> Result<String> {
+    const IMAGES: usize = 16;
+    let mut bytes = Vec::new();
+    for split in [&data.train, &data.test] {
+        bytes.extend_from_slice(split.labels());
+        for i in (0..split.len()).step_by(split.len().div_ceil(IMAGES).max(1)) {
+            bytes.extend_from_slice(&split.image(i)?);
+        }
+    }
     let (n, hash) = (data.train.len(), Fingerprint::of_bytes(bytes));
-    format!("{} with {n} training images, {hash}", data.name)
+    Ok(format!("{} with {n} training images, {hash}", data.name))
 }

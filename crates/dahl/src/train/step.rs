@@ -12,13 +12,14 @@ use crate::random::Stream;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Ports, Store};
 use dahl_runtime::graph::{Graph, Role, Var};
+use std::ops::RangeInclusive;
 
-/// Steps that the program may be ahead of the workers where images lie in memory. Deep enough that it wakes up rarely;
-/// the ports are small.
-const DEPTH: usize = 64;
+/// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are short, and so few that
+/// whoever asks to stop need not wait for long, where they are long.
+const DEPTH: RangeInclusive<usize> = 4..=64;
 
-/// The same where images are read as they are needed: ports hold whole batches.
-const STREAMED_DEPTH: usize = 4;
+/// About what the steps that are ahead may compute: some hundredths of a second.
+const FLOPS_AHEAD: f64 = 2e9;
 
 /// Number of the stream that the counters of dropout come from.
 const COUNTERS: u64 = 0xD0;
@@ -104,14 +105,23 @@ impl StepInfo {
 impl Step {
     /// Records a step for batches of `n` images.
     pub fn record(recipe: Recipe<'_>, n: usize, kind: StepKind) -> Result<Step> {
-        let Recipe { model, optimizer, store, state, part, dtype } = recipe;
-        let pixels = state.pixels(part);
-        let depth = match (kind, pixels) {
+        let depth = match (kind, recipe.state.pixels(recipe.part)) {
             // Everything is an output, and outputs have as many versions as steps may be under way.
             (StepKind::Diagnose, _) => 1,
-            (_, Pixels::Resident { .. }) => DEPTH,
-            (_, Pixels::Streamed) => STREAMED_DEPTH,
+            // The ports hold whole batches.
+            (_, Pixels::Streamed) => *DEPTH.start(),
+            (_, Pixels::Resident { .. }) => *DEPTH.end(),
         };
+        let step = Step::record_ahead(recipe, n, kind, depth)?;
+        let tasks = step.graph.tasks().iter();
+        let flops: f64 = tasks.map(|task| task.codelet.flops_per_point * task.bound.points() as f64).sum();
+        let fitting = depth.min(((FLOPS_AHEAD / flops) as usize).max(*DEPTH.start()));
+        if fitting == depth { Ok(step) } else { Step::record_ahead(recipe, n, kind, fitting) }
+    }
+
+    fn record_ahead(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
+        let Recipe { model, optimizer, store, state, part, dtype } = recipe;
+        let pixels = state.pixels(part);
         let mut graph = Graph::new(depth);
         let weights = store.record(&mut graph, state.weights);
         let statistics = state.statistics.map(|id| store.record(&mut graph, id));

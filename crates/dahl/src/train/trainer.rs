@@ -407,7 +407,7 @@ impl Trainer {
         let mut dump = StepDump::default();
         let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);
         let n_steps = batches.len() as u64;
-        let mut feed = run.feed(Part::Train, &batches.concat());
+        let mut feed = run.feed(Part::Train, batches.concat().into_iter());
         let ran = prepared.run::<T>(
             &mut run.store,
             n_steps,
