@@ -5,6 +5,7 @@
 mod command;
 
 use command::{Folder, command, failure, json_lines, sentence, success};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -186,6 +187,26 @@ fn a_run_does_not_go_on_with_other_settings() {
     let text = String::from_utf8(folder.read("metrics.csv")).expect("text");
     let epochs: Vec<&str> = text.lines().filter_map(|line| line.split(',').next()).collect();
     assert_eq!(epochs, ["epoch", "4", "5"]);
+}
+
+#[test]
+fn a_second_request_ends_a_run_at_once() {
+    // Steps of some seconds, of which there are enough for an hour.
+    let arguments = "train --data synthetic:3x32x32 --model vggish --batch 2000 --epochs 1000 --workers 1";
+    let mut child = command(&arguments.split(' ').collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    // Two lines come before the signals are listened to; then planning takes a moment.
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+    lines.nth(1).expect("two lines").expect("text");
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&child);
+    interrupt(&child);
+    std::thread::sleep(Duration::from_millis(600));
+    interrupt(&child);
+    assert_eq!(child.wait().expect("ended").signal(), Some(2));
 }
 
 fn interrupt(child: &Child) {
