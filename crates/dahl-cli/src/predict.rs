@@ -64,12 +64,13 @@ pub fn run(args: &Args) -> Result<Exit> {
     let (class, confidence) = ranked[0];
     let verdict = match label {
         Some(label) if label == class => ", which is right".to_string(),
-        Some(label) => format!(", but it is {}", name(label)),
+        Some(label) => format!(", but it is class {}", name(label)),
         None => String::new(),
     };
-    say(format!("{}: {} ({:.1} % sure){verdict}", args.image, name(class), 100.0 * confidence))?;
+    let subject = if label.is_some() { format!("test image {}", args.image) } else { args.image.clone() };
+    say(format!("{subject}: class {} ({:.2} % sure){verdict}", name(class), 100.0 * confidence))?;
     for &(class, confidence) in &ranked[1..] {
-        say(format!("  else {} ({:.1} %)", name(class), 100.0 * confidence))?;
+        say(format!("  or class {} ({:.2} %)", name(class), 100.0 * confidence))?;
     }
     Ok(Exit::Done)
 }
