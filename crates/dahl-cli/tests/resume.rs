@@ -179,9 +179,12 @@ fn a_run_does_not_go_on_with_other_settings() {
     assert!(text.contains("batch") && text.contains("optimizer"), "{text}");
     let text = failure(&["train", "--resume", &saved, "--epochs", "3", "--model", "mlp"]);
     assert!(text.contains("model"), "{text}");
+    // Another run does not begin among these checkpoints.
+    let text = failure(&["train", "--epochs", "1", "--checkpoint", &saved]);
+    assert!(text.contains("up to step 48") && text.contains("--resume"), "{text}");
     // What is done is done; more epochs are another matter.
     assert!(success(&["train", "--resume", &saved]).contains("were done already"));
-    success(&["train", "--resume", &saved, "--epochs", "3"]);
+    success(&["train", "--resume", &folder.file("run/step-000000000048.safetensors"), "--epochs", "3"]);
     let metrics = folder.file("metrics.csv");
     success(&["train", "--resume", &saved, "--epochs", "5", "--metrics", &metrics]);
     let text = String::from_utf8(folder.read("metrics.csv")).expect("text");
