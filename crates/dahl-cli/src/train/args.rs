@@ -1,8 +1,9 @@
 //! The arguments of `dahl train`.
 
 use super::rate;
+use crate::exit::Misuse;
 use crate::parse::{DtypeArg, at_least_one, below_one, image_shape, not_negative, seconds, workers};
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::Schedule;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use std::time::Duration;
     args_override_self = true,
     // Numbers below zero are answered with what is wrong with them, and not taken for arguments.
     allow_negative_numbers = true,
+    group(ArgGroup::new("saving").args(["checkpoint", "resume"]).multiple(true)),
     after_help = "\
 Examples:
   dahl train                                    a small network on the digits that dahl brings along
@@ -98,7 +100,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub checkpoint: Option<PathBuf>,
     /// Save also after every so many steps
-    #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
+    #[arg(long, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
     pub checkpoint_every: Option<usize>,
     /// Go on from the newest checkpoint in a folder, with its settings, and save there
     #[arg(long, value_name = "DIR")]
@@ -167,9 +169,9 @@ impl From<ScheduleArg> for Schedule {
 
 impl Args {
     /// The optimiser, or why there is none such.
-    pub fn optimizer(&self) -> Result<Optimizer, String> {
+    pub fn optimizer(&self) -> Result<Optimizer, Misuse> {
         if self.optimizer != OptimizerArg::Sgd && self.momentum.is_some() {
-            return Err("--momentum is for sgd; adam and adamw keep moments of their own".into());
+            return Err(Misuse("--momentum is for sgd; adam and adamw keep moments of their own".into()));
         }
         Ok(match self.optimizer {
             OptimizerArg::Sgd => Optimizer::Sgd {
