@@ -81,11 +81,11 @@ CASES = {
         "weight_decay": 0.01,
     },
     "seed_fashion": {"model": "seed", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.05},
-    "lenet5_fashion": {"model": "lenet5", "data": "fashion-mnist", "seed": 2, "steps": 200, "batch": 64, "lr": 0.02},
+    "lenet5_fashion": {"model": "lenet5", "data": "fashion-mnist", "seed": 3, "steps": 200, "batch": 64, "lr": 0.02},
     "lenet5_momentum": {
         "model": "lenet5",
         "data": "fashion-mnist",
-        "seed": 2,
+        "seed": 3,
         "steps": 200,
         "batch": 64,
         "lr": 0.005,
