@@ -1,5 +1,6 @@
 //! What the exit codes of the command mean; `dahl --help` lists them.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// How a command ended that did not fail.
@@ -14,6 +15,9 @@ pub enum Exit {
 /// The command failed; a sentence on standard error says why.
 pub const FAILED: u8 = 1;
 
+/// The arguments make no sense.
+pub const MISUSED: u8 = 2;
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         match exit {
@@ -23,3 +27,15 @@ impl From<Exit> for ExitCode {
         }
     }
 }
+
+/// Arguments make no sense together: an error that ends the command with [`MISUSED`], like clap's own.
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}

@@ -18,7 +18,7 @@ mod train;
 mod trained;
 
 use clap::{Parser, Subcommand};
-use exit::{Exit, FAILED};
+use exit::{Exit, FAILED, MISUSED, Misuse};
 use std::process::ExitCode;
 
 /// Trains neural networks as a graph of asynchronous tasks.
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
             eprintln!("dahl: {error:#}");
-            FAILED.into()
+            if error.is::<Misuse>() { MISUSED.into() } else { FAILED.into() }
         }
     }
 }

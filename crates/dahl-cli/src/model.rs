@@ -53,6 +53,12 @@ pub struct Args {
 /// Describes a model, or lists all.
 pub fn run(args: &Args) -> Result<Exit> {
     let Some(spec) = &args.model else { return list(args) };
+    let builtin = Sequential::BUILTIN.iter().find(|model| model.name == spec);
+    if let (Some(model), true, None, None) = (builtin, args.toml, &args.data, args.input) {
+        // As it is written, for images and classes of any data.
+        say(model.toml.trim_end())?;
+        return Ok(Exit::Done);
+    }
     let data = match (&args.data, args.input.or_else(|| made_for(spec))) {
         (Some(data), _) => Some(open::data(data, &Options::default(), args.json || args.toml)?),
         (None, Some([c, h, w])) => {

@@ -68,7 +68,7 @@ pub fn image_shape(text: &str) -> Result<[usize; 3], String> {
     let extents: Option<Vec<usize>> =
         text.split('x').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
     let extents = extents.and_then(|extents| <[usize; 3]>::try_from(extents).ok());
-    extents.ok_or_else(|| "channels, height and width are needed, as in 3x32x32".into())
+    extents.ok_or_else(|| "channels, height and width are needed, such as 3x32x32".into())
 }
 
 #[cfg(test)]

@@ -49,27 +49,27 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut ranked: Vec<(usize, f64)> = row.iter().copied().enumerate().collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     ranked.truncate(args.top);
+    let &(class, confidence) = ranked.first().context("the model tells no classes apart")?;
     let label = label.map(usize::from);
     if args.trained.json {
         let top: Vec<_> = ranked
             .iter()
             .map(|&(class, confidence)| json!({ "class": class, "name": name(class), "confidence": confidence }))
             .collect();
-        let (class, confidence) = ranked[0];
         say(json!({
             "image": args.image, "class": class, "name": name(class), "confidence": confidence, "label": label, "top": top,
         }))?;
         return Ok(Exit::Done);
     }
-    let (class, confidence) = ranked[0];
     let verdict = match label {
         Some(label) if label == class => ", which is right".to_string(),
-        Some(label) => format!(", but it is {}", name(label)),
+        Some(label) => format!(", but it is class {}", name(label)),
         None => String::new(),
     };
-    say(format!("{}: {} ({:.1} % sure){verdict}", args.image, name(class), 100.0 * confidence))?;
+    let subject = if label.is_some() { format!("test image {}", args.image) } else { args.image.clone() };
+    say(format!("{subject}: class {} ({:.2} % sure){verdict}", name(class), 100.0 * confidence))?;
     for &(class, confidence) in &ranked[1..] {
-        say(format!("  else {} ({:.1} %)", name(class), 100.0 * confidence))?;
+        say(format!("  or class {} ({:.2} %)", name(class), 100.0 * confidence))?;
     }
     Ok(Exit::Done)
 }

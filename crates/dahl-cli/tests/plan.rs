@@ -17,7 +17,15 @@ fn lines(arguments: &[&str]) -> Vec<Value> {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let line = |line: &str| {
         let mut value: Value = serde_json::from_str(line).expect("JSON");
-        let measured = ["images_per_s", "seconds", "median_step_us", "overhead", "median_overhead"];
+        let measured = [
+            "images_per_s",
+            "seconds",
+            "peak_bytes",
+            "stall",
+            "median_step_us",
+            "overhead",
+            "median_overhead",
+        ];
         value.as_object_mut().expect("an object").retain(|key, _| !measured.contains(&key.as_str()));
         value
     };

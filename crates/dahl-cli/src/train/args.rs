@@ -1,8 +1,9 @@
 //! The arguments of `dahl train`.
 
 use super::rate;
+use crate::exit::Misuse;
 use crate::parse::{DtypeArg, at_least_one, below_one, image_shape, not_negative, seconds, workers};
-use clap::ValueEnum;
+use clap::{ArgGroup, ValueEnum};
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::Schedule;
 use std::path::PathBuf;
@@ -13,6 +14,9 @@ use std::time::Duration;
 #[command(
     // A run that goes on reads the arguments it was begun with first; what is said now comes after them.
     args_override_self = true,
+    // Numbers below zero are answered with what is wrong with them, and not taken for arguments.
+    allow_negative_numbers = true,
+    group(ArgGroup::new("saving").args(["checkpoint", "resume"]).multiple(true)),
     after_help = "\
 Examples:
   dahl train                                    a small network on the digits that dahl brings along
@@ -57,7 +61,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = OptimizerArg::Sgd)]
     pub optimizer: OptimizerArg,
     /// Learning rate [default: 0.5 for the digits, 0.1 otherwise; 0.02 with momentum; 0.001 for adam and adamw]
-    #[arg(long, allow_negative_numbers = true, value_parser = not_negative)]
+    #[arg(long, value_parser = not_negative)]
     pub lr: Option<f64>,
     /// How the rate falls: constant, step:EVERY:FACTOR, linear[:LAST] or cosine[:LAST], counted in steps
     #[arg(long, value_name = "SCHEDULE", default_value = "constant", value_parser = rate::decay)]
@@ -66,10 +70,10 @@ pub struct Args {
     #[arg(long, value_name = "STEPS", default_value_t = 0)]
     pub warmup: u64,
     /// Share of the velocity that SGD keeps from step to step
-    #[arg(long, allow_negative_numbers = true, value_parser = below_one)]
+    #[arg(long, value_parser = below_one)]
     pub momentum: Option<f64>,
     /// How strongly weights are drawn to zero [default: 0, for adamw 0.01]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = not_negative)]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
     pub weight_decay: Option<f64>,
     /// Element type to compute in
     #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
@@ -96,7 +100,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub checkpoint: Option<PathBuf>,
     /// Save also after every so many steps
-    #[arg(long, value_name = "STEPS", value_parser = at_least_one)]
+    #[arg(long, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
     pub checkpoint_every: Option<usize>,
     /// Go on from the newest checkpoint in a folder, with its settings, and save there
     #[arg(long, value_name = "DIR")]
@@ -121,7 +125,7 @@ pub struct Args {
     #[arg(long)]
     pub memory_report: bool,
     /// End with an error that says what is stuck when no task has finished for this long
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watchdog: Option<Duration>,
     /// Print one JSON object per epoch and one at the end
     #[arg(long)]
@@ -165,9 +169,9 @@ impl From<ScheduleArg> for Schedule {
 
 impl Args {
     /// The optimiser, or why there is none such.
-    pub fn optimizer(&self) -> Result<Optimizer, String> {
+    pub fn optimizer(&self) -> Result<Optimizer, Misuse> {
         if self.optimizer != OptimizerArg::Sgd && self.momentum.is_some() {
-            return Err("--momentum is for sgd; adam and adamw keep moments of their own".into());
+            return Err(Misuse("--momentum is for sgd; adam and adamw keep moments of their own".into()));
         }
         Ok(match self.optimizer {
             OptimizerArg::Sgd => Optimizer::Sgd {

@@ -2,22 +2,28 @@
 
 #![cfg_attr(unix, expect(unsafe_code, reason = "calls the C library"))]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether somebody has asked to stop.
-static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// When somebody first asked to stop, in milliseconds of a clock that never goes back; 0 if nobody has.
+static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+
+/// A second request within this time is the same one: some programs send it to a process and to its group.
+#[cfg(unix)]
+const SAME_MILLIS: u64 = 500;
+
+#[cfg(unix)]
+const MESSAGE: &[u8] = b"\ndahl: stopping after this step; once more ends it at once\n";
 
 /// From now on, the first Ctrl-C (or request to terminate, as batch systems send it) only leaves a mark.
 pub fn listen() {
     #[cfg(unix)]
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the call, which copies it. The
-        // handler stores to an atomic and nothing else, which is allowed at any moment. With SA_RESETHAND the signal ends
-        // the program when it comes again.
+        // handler touches an atomic and calls only what may be called at any moment (signal-safety(7)).
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = mark as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+            action.sa_flags = libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
@@ -25,10 +31,26 @@ pub fn listen() {
 
 /// Whether Ctrl-C was pressed.
 pub fn is_asked() -> bool {
-    IS_ASKED.load(Ordering::Relaxed)
+    ASKED_AT.load(Ordering::Relaxed) != 0
 }
 
 #[cfg(unix)]
-extern "C" fn mark(_signal: libc::c_int) {
-    IS_ASKED.store(true, Ordering::Relaxed);
+extern "C" fn mark(signal: libc::c_int) {
+    // SAFETY: `timespec` is a plain structure that outlives the call; the message is there for the whole program; all
+    // four functions may be called in a handler. The signal that is raised ends the program when this handler returns.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
+        let now = (time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000).max(1);
+        match ASKED_AT.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len());
+            }
+            Err(first) if now.saturating_sub(first) < SAME_MILLIS => {}
+            Err(_) => {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+    }
 }

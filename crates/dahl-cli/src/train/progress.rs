@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 /// A bar over all steps of a run.
 pub struct Bar {
     bar: ProgressBar,
+    is_hidden: bool,
     /// When it was last drawn, and the images since then.
     drawn: Instant,
     images: usize,
@@ -20,21 +21,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl Bar {
     /// A bar that nobody sees where `is_quiet` or where standard error is no terminal.
     pub fn new(is_quiet: bool) -> Bar {
-        let bar = match is_quiet || !io::stderr().is_terminal() {
-            true => ProgressBar::hidden(),
-            false => ProgressBar::new(0),
-        };
+        let is_hidden = is_quiet || !io::stderr().is_terminal();
+        let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let style =
             ProgressStyle::with_template("{bar:32} step {pos}/{len}  {msg}  {elapsed}, about {eta} left");
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
-        Bar { bar, drawn: Instant::now(), images: 0 }
+        Bar { bar, is_hidden, drawn: Instant::now(), images: 0 }
     }
 
     /// A step is over, of a run with this many in all.
     pub fn step(&mut self, progress: &Progress, n_steps: u64) {
+        if self.is_hidden {
+            return;
+        }
         self.images += progress.n_images;
         let since = self.drawn.elapsed();
-        if since < PAUSE || self.bar.is_hidden() {
+        if since < PAUSE {
             return;
         }
         let done = (progress.epoch as u64 - 1) * progress.n_steps as u64 + progress.step as u64;

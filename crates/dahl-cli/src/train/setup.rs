@@ -14,7 +14,8 @@ use dahl::train::Checkpoint;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::PlanFile;
 use dahl_runtime::trace::Format;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A run that can begin.
 pub struct Job {
@@ -39,13 +40,11 @@ impl Job {
         let resumed = args.resume.as_deref().map(open::checkpoint).transpose()?;
         if let Some(checkpoint) = &resumed {
             args = resume::merged(checkpoint)?;
-            // Where a run came from, it goes on.
-            args.checkpoint = args.checkpoint.take().or_else(|| args.resume.clone());
         }
-        let optimizer = match args.optimizer() {
-            Ok(optimizer) => optimizer,
-            Err(sentence) => bail!("{sentence}"),
-        };
+        // Where a run came from, it goes on.
+        let home = args.resume.as_deref().map(home);
+        args.checkpoint = args.checkpoint.take().or_else(|| home.clone());
+        let optimizer = args.optimizer()?;
         let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
         let data = open::data(&args.data, &options, args.json)?;
         let (name, mut model) = match (&args.model, &resumed) {
@@ -87,12 +86,10 @@ impl Job {
             trainer = trainer.plan(plans);
         }
         if let Some(dir) = &args.checkpoint {
-            if args.resume.as_ref() != Some(dir) {
+            if home.as_ref() != Some(dir) {
                 no_other_run(dir)?;
             }
             trainer = trainer.checkpoint(dir, args.checkpoint_every.map(|steps| steps as u64));
-        } else if args.checkpoint_every.is_some() {
-            bail!("--checkpoint-every needs a folder to save into: add --checkpoint DIR");
         }
         let epoch = resumed.as_ref().map_or(1, open::epoch_of);
         let resumed_at = resumed.as_ref().map(|checkpoint| checkpoint.step);
@@ -100,6 +97,11 @@ impl Job {
             trainer = trainer.resume(checkpoint);
         }
         // Whatever cannot be written is better known now than after the training.
+        if let Some(dir) = &args.checkpoint {
+            let created = fs::create_dir_all(dir);
+            created
+                .with_context(|| format!("{}: the folder for checkpoints cannot be made", dir.display()))?;
+        }
         if let Some(path) = &args.trace {
             Format::of_path(path)?;
             writable(path)?;
@@ -120,6 +122,14 @@ impl Job {
     }
 }
 
+/// The folder of a checkpoint, which is named itself or by one of its files.
+fn home(resumed: &Path) -> PathBuf {
+    match resumed.parent() {
+        Some(parent) if resumed.is_file() => parent.to_path_buf(),
+        _ => resumed.to_path_buf(),
+    }
+}
+
 /// Refuses a folder with checkpoints of a run that this one does not go on from: they would be mixed up.
 fn no_other_run(dir: &Path) -> Result<()> {
     let steps = if dir.is_dir() { Checkpoint::steps(dir)? } else { Vec::new() };
@@ -133,6 +143,6 @@ fn no_other_run(dir: &Path) -> Result<()> {
 }
 
 fn writable(path: &Path) -> Result<()> {
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
     file.map(drop).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -16,6 +16,7 @@ pub enum Loss {
 
 impl Loss {
     /// Records the mean loss and the number of correct answers; returns the gradient of the model's output.
+    #[track_caller]
     pub(crate) fn record(
         self,
         tape: &mut Tape<'_>,

@@ -128,7 +128,7 @@ mod tests {
                 "kernel = 3\n[[layer]]\nkind = \"residual\"\nbody = 3",
                 "line 7: 'body' of residual must be layers",
             ),
-            ("kernel = 3\nstride = 4294967295\npadding = 4294967295", "line 1: conv1: "),
+            ("kernel = 3\npadding = 4294967295", "line 1: conv1: an array of"),
         ];
         for (lines, expected) in cases {
             let error = refuse(lines);

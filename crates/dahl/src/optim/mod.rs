@@ -93,6 +93,7 @@ impl Optimizer {
     }
 
     /// Records the update of the weights. Returns the port for the number of steps before this one, where it matters.
+    #[track_caller]
     pub(crate) fn record(
         &self,
         tape: &mut Tape<'_>,

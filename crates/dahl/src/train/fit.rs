@@ -95,8 +95,10 @@ impl<'a, T: Real> Fit<'a, T> {
 
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
         let plan = self.training[0].plan;
+        let steps = self.training.iter().chain(&self.evaluation);
         let mut report = Report {
             plan,
+            planned_bytes: plan.state_bytes + steps.map(|step| step.plan.bytes).sum::<usize>(),
             plans: self.run.plans.clone(),
             epochs: Vec::new(),
             trace: Trace::default(),
