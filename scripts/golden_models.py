@@ -45,8 +45,9 @@ SAMPLES = 64
 TEST_BATCH = 500
 
 # The data set `fashion-mnist` is what --data names: cases with it have no small file. Learning rates are such that errors of
-# rounding do not grow beyond comparison within the steps. With the seeds of `vggish` and `resnet8`, no ReLU and no maximum of the
-# first step is so near to a tie that rounding to float32 could decide it; a single one changes gradients by a hundredth.
+# rounding do not grow beyond comparison within the steps. Where the seed is not 1, it is one with which no ReLU and no
+# maximum of the first step is so near to a tie that rounding to float32 could decide it; a single one changes gradients by
+# a hundredth, in PyTorch as in dahl.
 DEFAULTS = {"seed": 1, "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0}
 CASES = {
     "seed_digits": {"model": "seed", "data": "digits", "steps": 200, "batch": 60, "lr": 0.05},
@@ -80,8 +81,16 @@ CASES = {
         "weight_decay": 0.01,
     },
     "seed_fashion": {"model": "seed", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.05},
-    "lenet5_fashion": {"model": "lenet5", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.02},
-    "lenet5_momentum": {"model": "lenet5", "data": "fashion-mnist", "steps": 200, "batch": 64, "lr": 0.02, "momentum": 0.9},
+    "lenet5_fashion": {"model": "lenet5", "data": "fashion-mnist", "seed": 3, "steps": 200, "batch": 64, "lr": 0.02},
+    "lenet5_momentum": {
+        "model": "lenet5",
+        "data": "fashion-mnist",
+        "seed": 3,
+        "steps": 200,
+        "batch": 64,
+        "lr": 0.005,
+        "momentum": 0.9,
+    },
 }
 
 

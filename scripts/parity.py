@@ -43,7 +43,7 @@ def evaluate(dahl, folder, dump):
     """What `dahl eval` says about the weights at the end, in f64."""
     words = json.loads((folder / "arguments.json").read_text())
     options = dict(zip(words[::2], words[1::2], strict=True))
-    command = [dahl, "eval", "--model", options["--model"], "--data", options["--data"], "--weights", dump / "final.safetensors"]
+    command = [dahl, "eval", dump / "final.safetensors", "--model", options["--model"], "--data", options["--data"]]
     return json.loads(run([*command, "--dtype", "f64", "--json"]).splitlines()[-1])
 
 
