@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=3, help="passes over the data (default: %(default)s)")
     parser.add_argument("--batches", type=int, nargs="+", default=[100, 97], help="images per step (default: 100 97)")
     parser.add_argument("--optimizer", choices=("sgd", "adam", "adamw"), default="sgd", help="default: %(default)s")
-    parser.add_argument("--lr", type=float, default=0.01, help="learning rate (default: %(default)s)")
+    parser.add_argument("--lr", type=float, default=0.02, help="learning rate (default: %(default)s)")
     parser.add_argument("--momentum", type=float, default=0.9, help="of SGD (default: %(default)s)")
     parser.add_argument("--weight-decay", type=float, default=0.0, help="default: %(default)s")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6], help="default: 1 2 3 4 5 6")

@@ -51,7 +51,15 @@ TEST_BATCH = 500
 DEFAULTS = {"seed": 1, "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0}
 CASES = {
     "seed_digits": {"model": "seed", "data": "digits", "steps": 200, "batch": 60, "lr": 0.05},
-    "lenet5": {"model": "lenet5", "data": "synthetic:1x28x28:600", "steps": 50, "batch": 20, "optimizer": "adam", "lr": 0.003},
+    "lenet5": {
+        "model": "lenet5",
+        "data": "synthetic:1x28x28:600",
+        "steps": 50,
+        "batch": 20,
+        "optimizer": "adam",
+        "lr": 0.003,
+        "weight_decay": 0.001,
+    },
     "vggish": {
         "model": "vggish",
         "data": "synthetic:3x32x32x3:300",

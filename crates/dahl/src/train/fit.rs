@@ -96,7 +96,7 @@ impl<'a, T: Real> Fit<'a, T> {
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
         let plan = self.training[0].plan;
         let steps = self.training.iter().chain(&self.evaluation);
-        let copy = self.run.state.trained().map(|id| self.run.store.get::<T>(id).len() * size_of::<T>());
+        let copy = self.run.state.trained().map(|id| size_of_val(self.run.store.get::<T>(id)));
         let mut report = Report {
             plan,
             planned_bytes: plan.state_bytes
