@@ -65,6 +65,8 @@ impl Sequential {
     #[track_caller]
     pub fn layer(mut self, layer: impl Layer + 'static) -> Self {
         self.chain = self.chain.layer(layer);
+        // Those of a shorter model.
+        (self.weights, self.statistics) = (None, None);
         self
     }
 
@@ -163,7 +165,7 @@ impl Sequential {
             return Err(Error::setting(format!("the model has {expected} weights, not {}", weights.len())));
         }
         if self.statistics.is_none() {
-            self.statistics = Some(initial(&self.buffers()?, 0));
+            self.statistics = Some(initial(&self.buffers()?, 0)?);
         }
         self.weights = Some(weights);
         Ok(())
@@ -184,8 +186,8 @@ impl Sequential {
     /// normalisation), from a generator keyed by parameter and element: a seed gives the same weights on any machine,
     /// whatever else the model has.
     pub fn initialise(&mut self, seed: u64) -> Result<()> {
-        self.weights = Some(initial(&self.parameters()?, seed));
-        self.statistics = Some(initial(&self.buffers()?, seed));
+        self.weights = Some(initial(&self.parameters()?, seed)?);
+        self.statistics = Some(initial(&self.buffers()?, seed)?);
         Ok(())
     }
 
@@ -251,8 +253,11 @@ fn views(parameters: &[NamedParameter], flat: Var) -> Result<Vec<Var>> {
 }
 
 /// The flat array before training.
-fn initial(parameters: &[NamedParameter], seed: u64) -> Vec<f64> {
-    let mut values = Vec::with_capacity(total(parameters));
+fn initial(parameters: &[NamedParameter], seed: u64) -> Result<Vec<f64>> {
+    let (mut values, n) = (Vec::new(), total(parameters));
+    values.try_reserve_exact(n).map_err(|_| {
+        Error::setting(format!("the model has {n} weights, more than the memory holds: use smaller layers"))
+    })?;
     for (number, NamedParameter { parameter, .. }) in parameters.iter().enumerate() {
         let stream = Stream::new(seed, number as u64);
         let value = |i: usize| match parameter.init {
@@ -265,7 +270,7 @@ fn initial(parameters: &[NamedParameter], seed: u64) -> Vec<f64> {
         };
         values.extend((0..parameter.shape.len()).map(value));
     }
-    values
+    Ok(values)
 }
 
 #[cfg(test)]
