@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
 use dahl::model::Sequential;
-use dahl::tensors::Tensors;
+use dahl::tensors::{self, Tensors};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{Machine, n_cores};
 use std::borrow::Cow;
@@ -63,9 +63,10 @@ impl Trained {
             };
             let data = open::data(data, &Options { shape: args.input, ..Options::default() }, args.json)?;
             let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
-            let tensors = Tensors::load(&args.checkpoint)?;
-            model.set_tensors(&tensors).with_context(|| args.checkpoint.display().to_string())?;
-            let is_double = tensors.iter().any(|(_, tensor)| tensor.dtype().bytes() == 8);
+            let weights = Tensors::load(&args.checkpoint)?;
+            model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;
+            // By the weights: counts of batches have 64 bits, too.
+            let is_double = weights.iter().any(|(_, tensor)| tensor.dtype() == tensors::Dtype::F64);
             let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
             let classes = data.class_names.clone();
             let (name, spec, data) = (spec.clone(), String::new(), Some(data));
