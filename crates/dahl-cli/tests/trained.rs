@@ -96,6 +96,8 @@ fn models_are_listed_and_described() {
     assert!(bytes(model) > 0 && bytes(larger) > bytes(model), "{model} {larger}");
     let words = success(&["model", "lenet5"]);
     assert!(words.contains("conv1") && words.contains("61,706") && words.contains("MEM_MAX"), "{words}");
+    let text = failure(&["model", "mlp", "--input", "3x4096x4096", "--batch", "64"]);
+    assert!(text.contains("64 images of 3x4096x4096") && text.contains("--batch"), "{text}");
     let text = failure(&["model", "lenet5", "--input", "1x4x4"]);
     assert!(text.contains("conv2") && text.contains("does not fit"), "{text}");
 }
