@@ -25,7 +25,7 @@ pub struct TrainedArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub model: Option<String>,
     /// Channels, height and width of the images, where the file has weights only and the data does not say
-    #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
+    #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
     pub input: Option<[usize; 3]>,
     /// Element type to compute in [default: as in training]
     #[arg(long, value_enum)]
@@ -46,6 +46,8 @@ pub struct Trained {
     pub steps: Option<u64>,
     /// What names the data.
     spec: String,
+    /// Whether the checkpoint names it, and not the user.
+    is_kept: bool,
     input: Option<[usize; 3]>,
     pub classes: Vec<String>,
     data: Option<Dataset>,
@@ -75,6 +77,7 @@ impl Trained {
                 model,
                 steps: None,
                 spec,
+                is_kept: false,
                 input: None,
                 classes,
                 data,
@@ -92,6 +95,7 @@ impl Trained {
             model,
             steps: Some(checkpoint.step),
             spec: args.data.clone().unwrap_or(data),
+            is_kept: args.data.is_none(),
             input: Some([input[0], input[1], input[2]]),
             classes,
             data: None,
@@ -105,7 +109,8 @@ impl Trained {
             Some(data) => Ok(Cow::Borrowed(data)),
             None => {
                 let options = Options { shape: self.input, ..Options::default() };
-                Ok(Cow::Owned(open::data(&self.spec, &options, is_quiet)?))
+                let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
+                Ok(Cow::Owned(open(&self.spec, &options, is_quiet)?))
             }
         }
     }
