@@ -71,8 +71,10 @@ def apart(ours, theirs):
             raise SystemExit(f"{name}: dahl's shape is {ours[name].shape}, PyTorch's is {exact.shape}")
         scale = max(np.abs(exact).max(), np.finfo(np.float64).tiny)
         distance = np.abs(ours[name].astype(np.float64) - exact).max() / scale
-        # A NaN is far from anything.
-        if not distance <= worst:
+        # A NaN is far from anything, and nothing after it may hide it.
+        if np.isnan(distance):
+            return np.inf, name
+        if distance > worst:
             worst, where = distance, name
     return worst, where
 

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 /// Trains neural networks as a graph of asynchronous tasks.
 #[derive(Parser)]
-#[command(name = "dahl", version, about, arg_required_else_help = true, after_help = HELP)]
+#[command(name = "dahl", version, arg_required_else_help = true, after_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -41,7 +41,8 @@ Exit codes:
   0    done
   1    failed; a sentence on standard error says what, where and what to do
   2    arguments that make no sense
-  130  training was interrupted by Ctrl-C";
+  130  training was interrupted by Ctrl-C
+  diff: 1 numbers differ, 2 a file cannot be read";
 
 #[derive(Subcommand)]
 enum Command {
@@ -102,6 +103,12 @@ mod tests {
     #[test]
     fn arguments_are_declared_without_contradiction() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_begins_with_what_it_is_about() {
+        let help = Cli::command().render_long_help().to_string();
+        assert!(help.starts_with("Trains neural networks"), "{help}");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use crate::exit::Exit;
 use crate::open;
 use crate::output::{bytes, count, say, thousands};
-use crate::parse::{DtypeArg, at_least_one, image_shape, workers};
-use anyhow::{Context, Result};
+use crate::parse::{DtypeArg, batch, classes, image_shape, workers};
+use anyhow::{Context, Result, bail};
 use dahl::Trainer;
-use dahl::dataset::Options;
+use dahl::dataset::{Dataset, Options, Split};
 use dahl::model::{Sequential, SummaryRow};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{Machine, n_cores};
@@ -31,10 +31,10 @@ pub struct Args {
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     input: Option<[usize; 3]>,
     /// How many classes to tell apart
-    #[arg(long, default_value_t = 10, value_parser = at_least_one)]
+    #[arg(long, default_value_t = 10, value_parser = classes)]
     classes: usize,
     /// Images per step
-    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    #[arg(long, default_value_t = 64, value_parser = batch)]
     batch: usize,
     /// Element type to compute in
     #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
@@ -59,30 +59,24 @@ pub fn run(args: &Args) -> Result<Exit> {
         say(model.toml.trim_end())?;
         return Ok(Exit::Done);
     }
-    let data = match (&args.data, args.input.or_else(|| made_for(spec))) {
-        (Some(data), _) => Some(open::data(data, &Options::default(), args.json || args.toml)?),
-        (None, Some([c, h, w])) => {
-            // Any images of this shape do for a plan; as many as a batch has.
-            let synthetic = format!("synthetic:{c}x{h}x{w}x{}:{}", args.classes, args.batch);
-            Some(open::data(&synthetic, &Options::default(), true)?)
-        }
-        (None, None) => None,
+    let data = args.data.as_deref().map(described).transpose()?;
+    let (input, classes) = match &data {
+        Some(data) => (Some(data.shape), data.classes),
+        None => (args.input.or_else(|| made_for(spec)), args.classes),
     };
-    let (input, classes) =
-        (data.as_ref().map(|data| data.shape), data.as_ref().map_or(args.classes, |data| data.classes));
     let model = open::model(spec, input, Some(classes))?;
     if args.toml {
         say(model.to_toml().trim_end())?;
         return Ok(Exit::Done);
     }
     let data = match data {
+        // What training would keep in memory is planned as such, but need not be read.
+        Some(data) if is_kept(&data) => blank(data.shape, data.classes, args.batch.min(data.train.len()))?,
         Some(data) => data,
-        // A model file that says by itself which images it takes.
+        // A model file may say by itself which images it takes.
         None => {
             let input = model.input();
-            let synthetic =
-                format!("synthetic:{}x{}x{}x{classes}:{}", input[0], input[1], input[2], args.batch);
-            open::data(&synthetic, &Options::default(), true)?
+            blank([input[0], input[1], input[2]], classes, args.batch)?
         }
     };
     let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
@@ -150,6 +144,36 @@ pub fn run(args: &Args) -> Result<Exit> {
         count(machine.units.len(), "worker")
     ))?;
     Ok(Exit::Done)
+}
+
+/// A data set of which no image is read that has a file of its own.
+fn described(spec: &str) -> Result<Dataset> {
+    open::data(spec, &Options { memory_bytes: Some(0), ..Options::default() }, true)
+}
+
+/// Whether training would keep images in memory that were not read here.
+fn is_kept(data: &Dataset) -> bool {
+    let n_bytes = data.train.n_bytes().saturating_add(data.test.n_bytes());
+    data.train.resident().is_none() && n_bytes <= Options::default().allowed_bytes()
+}
+
+/// The most bytes of images to make a plan for.
+const MAX_BLANK_BYTES: usize = 1 << 30;
+
+/// Any images of a shape do for a plan; as many as a batch has.
+fn blank(shape: [usize; 3], classes: usize, n_images: usize) -> Result<Dataset> {
+    let n_bytes = shape.iter().try_fold(n_images, |product, &extent| product.checked_mul(extent));
+    let Some(n_bytes) = n_bytes.filter(|&n_bytes| n_bytes <= MAX_BLANK_BYTES) else {
+        bail!(
+            "{n_images} images of {} are more than the {} that can be described: ask for fewer with --batch or for smaller ones",
+            extents(&shape),
+            bytes(MAX_BLANK_BYTES as u64)
+        );
+    };
+    let split = |n: usize| Split::new(vec![0; n_bytes / n_images * n], vec![0; n]);
+    let class_names = (0..classes).map(|class| class.to_string()).collect();
+    let (train, test) = (split(n_images)?, split(1)?);
+    Ok(Dataset { name: "blank images".into(), shape, classes, class_names, train, test })
 }
 
 /// All names.

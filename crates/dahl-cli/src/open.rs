@@ -1,7 +1,8 @@
 //! Opening what arguments name: data sets, models, checkpoints.
 
 use anyhow::{Context, Result};
-use dahl::dataset::{self, Dataset, Options};
+use dahl::dataset::{self, Dataset, Kind, Options};
+use dahl::file;
 use dahl::model::Sequential;
 use dahl::train::Checkpoint;
 use indicatif::ProgressBar;
@@ -23,6 +24,28 @@ pub fn data(spec: &str, options: &Options, is_quiet: bool) -> Result<Dataset> {
     data.context("cannot load the data")
 }
 
+/// The same for the data that a checkpoint names: it may have been moved since.
+pub fn data_of_checkpoint(spec: &str, options: &Options, is_quiet: bool) -> Result<Dataset> {
+    let data = data(spec, options, is_quiet);
+    if is_built_in(spec) || Kind::of(Path::new(spec)).is_some() {
+        return data;
+    }
+    data.with_context(|| {
+        format!("the checkpoint was trained on {spec}; if it is elsewhere now, add --data FOLDER")
+    })
+}
+
+/// A description of the same data that holds in any folder that a command is called in.
+pub fn anywhere(spec: &str) -> String {
+    let full = if is_built_in(spec) { None } else { fs::canonicalize(spec).ok() };
+    full.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_else(|| spec.to_string())
+}
+
+/// Whether data needs no folder.
+fn is_built_in(spec: &str) -> bool {
+    spec == "digits" || spec == "synthetic" || spec.starts_with("synthetic:")
+}
+
 /// Whether a model is a file, and not a name.
 pub fn is_file(spec: &str) -> bool {
     spec.ends_with(".toml") || spec.contains(MAIN_SEPARATOR) || Path::new(spec).is_file()
@@ -33,7 +56,8 @@ pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> R
     if let (false, Some(input), Some(classes)) = (is_file(spec), input, classes) {
         return Ok(Sequential::builtin(spec, input, classes)?);
     }
-    let text = fs::read_to_string(spec).with_context(|| format!("{spec}: cannot read the model file"))?;
+    let text = String::from_utf8(file::read(spec)?)
+        .with_context(|| format!("{spec}: expected a model file, but this is no text; check the path"))?;
     Ok(Sequential::from_toml(&text, spec, input, classes)?)
 }
 

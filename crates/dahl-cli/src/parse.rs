@@ -33,6 +33,28 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// More images than any step takes: their number of tasks is planned ahead.
+const MAX_BATCH: usize = 1 << 20;
+
+/// Labels are bytes.
+const MAX_CLASSES: usize = 256;
+
+/// A number of images per step.
+pub fn batch(text: &str) -> Result<usize, String> {
+    match at_least_one(text) {
+        Ok(number) if number > MAX_BATCH => Err(format!("at most {MAX_BATCH} images per step are possible")),
+        other => other,
+    }
+}
+
+/// A number of classes.
+pub fn classes(text: &str) -> Result<usize, String> {
+    match at_least_one(text) {
+        Ok(number) if number > MAX_CLASSES => Err(format!("at most {MAX_CLASSES} classes are possible")),
+        other => other,
+    }
+}
+
 /// A number of workers.
 pub fn workers(text: &str) -> Result<usize, String> {
     match at_least_one(text) {
@@ -88,7 +110,15 @@ mod tests {
         for text in ["0", "-1", "nan", "inf", "1e300", "1e-300", "soon"] {
             assert!(seconds(text).is_err(), "{text}");
         }
-        assert!(workers("4097").is_err());
+        for text in ["0", "4097"] {
+            assert!(workers(text).is_err(), "{text}");
+        }
+        for text in ["0", "1048577", "99999999999999999999"] {
+            assert!(batch(text).is_err(), "{text}");
+        }
+        for text in ["0", "257"] {
+            assert!(classes(text).is_err(), "{text}");
+        }
         for text in ["", "3", "3x32", "3x32x32x1", "0x8x8", "3x-1x2", "axbxc"] {
             assert!(image_shape(text).is_err(), "{text}");
         }
@@ -100,6 +130,8 @@ mod tests {
         assert_eq!(not_negative("1e-3"), Ok(0.001));
         assert_eq!(below_one("0"), Ok(0.0));
         assert_eq!(workers("4096"), Ok(4096));
+        assert_eq!(batch("1048576"), Ok(1 << 20));
+        assert_eq!(classes("256"), Ok(256));
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(image_shape("3x32x28"), Ok([3, 32, 28]));
     }

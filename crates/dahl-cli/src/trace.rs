@@ -1,10 +1,11 @@
 //! `dahl trace`.
 
 use crate::exit::Exit;
-use anyhow::{Context, Result, bail};
+use crate::output::say;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use dahl_runtime::trace::{Format, Reason, Trace};
-use std::fs::File;
+use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 Examples:
   dahl train --trace run.json                 saves a trace in dahl's own format
   dahl trace run.json                         how the workers' time was spent
+  dahl trace run.json --json                  the same for programs
   dahl trace run.json --to perfetto -o run.pftrace
   dahl trace run.json --to dot | dot -Tsvg > graph.svg")]
 pub struct Args {
@@ -25,6 +27,9 @@ pub struct Args {
     /// Where to write it [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long, conflicts_with_all = ["to", "output"])]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -48,6 +53,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         (Some(FormatArg::Dot), _) => Format::Dot,
         (Some(FormatArg::Json), _) => Format::Json,
         (None, Some(path)) => Format::of_path(path)?,
+        (None, None) if args.json => {
+            say(to_json(&trace))?;
+            return Ok(Exit::Done);
+        }
         (None, None) => return summary(&trace),
     };
     match &args.output {
@@ -57,8 +66,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             if same.is_some_and(|(output, input)| output == input) {
                 bail!("{} would be overwritten with itself: name another file", path.display());
             }
-            let written = File::create(path).and_then(|file| trace.write(format, file));
-            written.with_context(|| format!("cannot write {}", path.display()))?;
+            dahl::file::write(path, |out| trace.write(format, out))?;
         }
     }
     Ok(Exit::Done)
@@ -84,4 +92,20 @@ fn summary(trace: &Trace) -> Result<Exit> {
         writeln!(out, "idle: {:<13} {:>6.2} %  {:>9.3} ms", reason.name(), percent(seconds), 1e3 * seconds)?;
     }
     Ok(Exit::Done)
+}
+
+/// The summary as a JSON object. Times are those of all workers together.
+fn to_json(trace: &Trace) -> Value {
+    let (kernels, idle) = trace.seconds();
+    let name = |reason: Reason| reason.name().replace(' ', "_");
+    let idle: Map<String, Value> =
+        Reason::ALL.into_iter().zip(idle).map(|(reason, seconds)| (name(reason), json!(seconds))).collect();
+    json!({
+        "events": trace.workers.iter().map(Vec::len).sum::<usize>(),
+        "tasks": trace.scene.tasks.len(),
+        "workers": trace.workers.len(),
+        "dropped": trace.total_dropped(),
+        "kernel_seconds": kernels,
+        "idle_seconds": idle,
+    })
 }

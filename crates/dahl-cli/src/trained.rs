@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
 use dahl::model::Sequential;
-use dahl::tensors::Tensors;
+use dahl::tensors::{self, Tensors};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{Machine, n_cores};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub struct TrainedArgs {
     #[arg(long, value_name = "NAME|FILE")]
     pub model: Option<String>,
     /// Channels, height and width of the images, where the file has weights only and the data does not say
-    #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
+    #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
     pub input: Option<[usize; 3]>,
     /// Element type to compute in [default: as in training]
     #[arg(long, value_enum)]
@@ -46,6 +46,8 @@ pub struct Trained {
     pub steps: Option<u64>,
     /// What names the data.
     spec: String,
+    /// Whether the checkpoint names it, and not the user.
+    is_kept: bool,
     input: Option<[usize; 3]>,
     pub classes: Vec<String>,
     data: Option<Dataset>,
@@ -63,9 +65,10 @@ impl Trained {
             };
             let data = open::data(data, &Options { shape: args.input, ..Options::default() }, args.json)?;
             let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
-            let tensors = Tensors::load(&args.checkpoint)?;
-            model.set_tensors(&tensors).with_context(|| args.checkpoint.display().to_string())?;
-            let is_double = tensors.iter().any(|(_, tensor)| tensor.dtype().bytes() == 8);
+            let weights = Tensors::load(&args.checkpoint)?;
+            model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;
+            // By the weights: counts of batches have 64 bits, too.
+            let is_double = weights.iter().any(|(_, tensor)| tensor.dtype() == tensors::Dtype::F64);
             let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
             let classes = data.class_names.clone();
             let (name, spec, data) = (spec.clone(), String::new(), Some(data));
@@ -74,6 +77,7 @@ impl Trained {
                 model,
                 steps: None,
                 spec,
+                is_kept: false,
                 input: None,
                 classes,
                 data,
@@ -91,6 +95,7 @@ impl Trained {
             model,
             steps: Some(checkpoint.step),
             spec: args.data.clone().unwrap_or(data),
+            is_kept: args.data.is_none(),
             input: Some([input[0], input[1], input[2]]),
             classes,
             data: None,
@@ -104,7 +109,8 @@ impl Trained {
             Some(data) => Ok(Cow::Borrowed(data)),
             None => {
                 let options = Options { shape: self.input, ..Options::default() };
-                Ok(Cow::Owned(open::data(&self.spec, &options, is_quiet)?))
+                let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
+                Ok(Cow::Owned(open(&self.spec, &options, is_quiet)?))
             }
         }
     }

@@ -56,6 +56,14 @@ fn a_dump_holds_what_another_program_needs_to_compare() {
     assert_eq!(step.get("loss").and_then(|loss| loss.get::<f64>()), Some(&losses[..1]));
     let last = load(&folder, "a/final.safetensors");
     assert_eq!(last.names().collect::<Vec<_>>(), ["conv1.bias", "conv1.weight", "fc1.bias", "fc1.weight"]);
+    // What is left of an earlier dump goes: a run that goes on has no first step, and its own losses only.
+    let saved = folder.file("run");
+    success(&["train", "--steps", "2", "--checkpoint", &saved]);
+    success(&["train", "--steps", "2", "--dump", &folder.file("c")]);
+    assert!(folder.0.join("c/step1.safetensors").exists());
+    success(&["train", "--resume", &saved, "--steps", "3", "--dump", &folder.file("c")]);
+    assert!(!folder.0.join("c/step1.safetensors").exists());
+    assert_eq!(self::losses(&folder, "c/losses.json").len(), 1);
     // Going on from there is not going on from the beginning.
     let weights = folder.file("a/final.safetensors");
     success(&[&arguments[..8], &[&folder.file("b"), "--init", &weights]].concat());

@@ -33,6 +33,14 @@ fn numbers_that_make_no_sense_are_refused_at_once() {
         let text = misuse(&[&["train"], arguments].concat());
         assert!(text.contains(part), "{part} in {text}");
     }
+    for (arguments, part) in [
+        (["--batch", "99999999999"], "at most 1048576 images"),
+        (["--classes", "257"], "at most 256 classes"),
+        (["--classes", "0"], "from 1 up"),
+    ] {
+        let text = misuse(&[&["model", "seed"][..], &arguments].concat());
+        assert!(text.contains(part), "{part} in {text}");
+    }
     let text = misuse(&["train", "--optimizer", "adam", "--momentum", "0.9"]);
     assert!(text.contains("--momentum is for sgd"), "{text}");
     let text = misuse(&["train", "--checkpoint-every", "5"]);
@@ -47,8 +55,12 @@ fn names_that_do_not_exist_are_answered_with_those_that_do() {
     assert!(text.contains("no/such/folder"), "{text}");
     let text = failure(&["train", "--data", "synthetic:3x0x4"]);
     assert!(text.contains("synthetic:"), "{text}");
+    let text = failure(&["train", "--data", "synthetic:67108864x1x1x256"]);
+    assert!(text.contains("67108864 channels"), "{text}");
+    let text = failure(&["train", "--data", "synthetic:1x1x1:4294967295"]);
+    assert!(text.contains("4294967295 images"), "{text}");
     let text = failure(&["train", "--model", "no/such/model.toml"]);
-    assert!(text.contains("no/such/model.toml: cannot read"), "{text}");
+    assert!(text.contains("no/such/model.toml") && text.contains("check the path"), "{text}");
     let text = failure(&["train", "--resume", "no/such/run"]);
     assert!(text.contains("no/such/run"), "{text}");
     let text = failure(&["eval", "no/such/run"]);
@@ -161,7 +173,16 @@ fn what_cannot_be_written_is_said() {
         let path = if argument == "--trace" { format!("{inside}.json") } else { inside.clone() };
         let text = failure(&["train", "--epochs", "1", "--limit", "64", argument, &path]);
         assert!(text.contains(&path), "{argument}: {text}");
+        assert!(argument == "--save-plan" || text.contains("a file"), "{argument}: {text}");
     }
+    let text = failure(&["train", "--metrics", &folder.file("no/such/metrics.csv")]);
+    assert!(text.contains("its folder does not exist: create it"), "{text}");
+    let text = failure(&["train", "--checkpoint", &file]);
+    assert!(text.contains("a file is in its place"), "{text}");
+    let text = failure(&["train", "--data", "digits", "--model", &folder.file("")]);
+    assert!(text.contains("folder"), "{text}");
+    let text = misuse(&["eval", "run", "--input", "1x8x8"]);
+    assert!(text.contains("--model"), "{text}");
 }
 
 #[test]

@@ -193,6 +193,23 @@ fn a_run_does_not_go_on_with_other_settings() {
 }
 
 #[test]
+fn more_steps_are_not_held_up_by_the_epochs_of_before_nor_the_other_way_round() {
+    let folder = Folder::new("more");
+    let steps = |lines: Vec<serde_json::Value>| lines[lines.len() - 1]["summary"]["steps"].as_u64();
+    // 24 steps are an epoch.
+    let (by_epochs, by_steps) = (folder.file("epochs"), folder.file("steps"));
+    let begun = json_lines(&["train", "--epochs", "1", "--checkpoint", &by_epochs]);
+    assert_eq!(steps(begun), Some(24));
+    assert_eq!(steps(json_lines(&["train", "--resume", &by_epochs, "--steps", "30"])), Some(30));
+    let begun = json_lines(&["train", "--steps", "10", "--checkpoint", &by_steps]);
+    assert_eq!(steps(begun), Some(10));
+    assert_eq!(steps(json_lines(&["train", "--resume", &by_steps, "--epochs", "2"])), Some(48));
+    // Where both are said, whichever ends first ends the run.
+    let both = ["train", "--resume", &by_steps, "--epochs", "3", "--steps", "50"];
+    assert_eq!(steps(json_lines(&both)), Some(50));
+}
+
+#[test]
 fn a_second_request_ends_a_run_at_once() {
     // Steps of some seconds, of which there are enough for an hour.
     let arguments = "train --data synthetic:3x32x32 --model vggish --batch 2000 --epochs 1000 --workers 1";

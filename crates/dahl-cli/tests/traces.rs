@@ -55,6 +55,19 @@ fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() 
         "{summary}"
     );
 
+    let json: serde_json::Value = serde_json::from_slice(&success(&["trace", &saved, "--json"])).unwrap();
+    assert_eq!((&json["tasks"], &json["workers"]), (&59.into(), &2.into()), "{json}");
+    let beginning = format!("{} executions", json["events"]);
+    assert!(summary.starts_with(&beginning) && json["dropped"].is_number(), "{beginning} in {summary}");
+    let idle = json["idle_seconds"].as_object().unwrap();
+    let expected = ["dependency", "memory_edge", "not_released", "nothing_ready", "overhead", "transfer"];
+    let mut names: Vec<&String> = idle.keys().collect();
+    names.sort();
+    assert_eq!(names, expected);
+    assert!(idle.values().all(|seconds| seconds.as_f64().unwrap() >= 0.0), "{json}");
+    let milliseconds = format!("{:.3} ms", 1e3 * json["kernel_seconds"].as_f64().unwrap());
+    assert!(summary.contains(&milliseconds), "{milliseconds} in {summary}");
+
     for (format, ending, beginning) in [
         ("perfetto", "pftrace", &b"\x0a"[..]),
         ("paje", "trace", b"%EventDef PajeDefineContainerType 0\n"),
@@ -93,4 +106,8 @@ fn mistakes_are_sentences() {
     success(&["train", "--epochs", "1", "--trace", &saved]);
     let text = failure(&["trace", &saved, "-o", &saved]);
     assert!(text.contains("overwritten with itself"), "{text}");
+    let text = failure(&["trace", &saved, "-o", &folder.file("no/such/folder/run.dot")]);
+    assert!(text.contains("no/such/folder/run.dot") && text.contains("create it"), "{text}");
+    let text = failure(&["trace", &saved, "--json", "--to", "dot"]);
+    assert!(text.contains("cannot be used with"), "{text}");
 }

@@ -80,6 +80,38 @@ fn ones_own_images_are_learned_and_told_apart() {
 }
 
 #[test]
+fn data_is_found_from_any_folder_and_asked_for_where_it_is_gone() {
+    let folder = Folder::new("moved");
+    for (class, grey) in [("cat", 40), ("dog", 200)] {
+        std::fs::create_dir_all(folder.file(&format!("photos/{class}"))).expect("a folder");
+        for i in 0..6 {
+            folder.write(
+                &format!("photos/{class}/{i}.pgm"),
+                [b"P5 8 8 255\n".as_slice(), &[grey + i; 64]].concat(),
+            );
+        }
+    }
+    let run = "train --data photos --epochs 1 --batch 4 --checkpoint run";
+    let trained =
+        command::command(&run.split(' ').collect::<Vec<_>>()).current_dir(&folder.0).output().expect("ran");
+    assert!(trained.status.success(), "{}", String::from_utf8_lossy(&trained.stderr));
+    // From another folder than the run was begun in.
+    let saved = folder.file("run");
+    success(&["eval", &saved]);
+    success(&["train", "--resume", &saved, "--epochs", "2"]);
+    let (photos, elsewhere) = (folder.file("photos"), folder.file("elsewhere"));
+    std::fs::rename(&photos, &elsewhere).expect("renamed");
+    for arguments in [&["eval", &saved][..], &["predict", &saved, "0"], &["train", "--resume", &saved]] {
+        let text = failure(arguments);
+        assert!(text.contains("trained on /") && text.contains("add --data FOLDER"), "{text}");
+    }
+    success(&["eval", &saved, "--data", &elsewhere]);
+    // Whoever names a folder knows where it is meant to be.
+    let text = failure(&["eval", &saved, "--data", &photos]);
+    assert!(!text.contains("trained on") && text.contains("no such folder"), "{text}");
+}
+
+#[test]
 fn models_are_listed_and_described() {
     let list = success(&["model"]);
     for name in ["seed", "lenet5", "vggish", "resnet8", "mlp"] {
@@ -96,6 +128,8 @@ fn models_are_listed_and_described() {
     assert!(bytes(model) > 0 && bytes(larger) > bytes(model), "{model} {larger}");
     let words = success(&["model", "lenet5"]);
     assert!(words.contains("conv1") && words.contains("61,706") && words.contains("MEM_MAX"), "{words}");
+    let text = failure(&["model", "mlp", "--input", "3x4096x4096", "--batch", "64"]);
+    assert!(text.contains("64 images of 3x4096x4096") && text.contains("--batch"), "{text}");
     let text = failure(&["model", "lenet5", "--input", "1x4x4"]);
     assert!(text.contains("conv2") && text.contains("does not fit"), "{text}");
 }

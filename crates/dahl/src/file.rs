@@ -142,17 +142,26 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads all of a file. Pipes are read too, but nothing that may have no end.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    let unreadable = |error: io::Error| {
+/// Creates a folder, and those that it is in, unless it is there.
+pub fn create_folder(folder: impl AsRef<Path>) -> Result<()> {
+    let folder = folder.as_ref();
+    fs::create_dir_all(folder).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::NotFound => "check the path",
-            ErrorKind::PermissionDenied => "check its permissions",
-            ErrorKind::OutOfMemory => "it is larger than the memory",
-            _ => "check the file and its disk",
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                "a file is in its place: name another folder"
+            }
+            ErrorKind::PermissionDenied => "check the permissions or name another folder",
+            ErrorKind::StorageFull => "make room on the disk or name another folder",
+            _ => "name another folder",
         };
-        Error::data(path, format!("expected a readable file, but reading it failed ({error}); {advice}"))
-    };
+        Error::data(folder, format!("the folder cannot be created ({error}); {advice}"))
+    })
+}
+
+/// Reads all of a file. Pipes are read too, but nothing that may have no end.
+pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>> {
+    let path = path.as_ref();
+    let unreadable = |error: io::Error| unreadable(path, &error);
     let mut file = File::open(path).map_err(unreadable)?;
     let kind = file.metadata().map_err(unreadable)?.file_type();
     if kind.is_dir() {
@@ -180,8 +189,21 @@ fn is_pipe(_: fs::FileType) -> bool {
     false
 }
 
-/// The error for a file that could not be written.
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Error {
+/// The error for a file or folder that could not be read.
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Error {
+    let advice = match error.kind() {
+        ErrorKind::NotFound => "check the path",
+        ErrorKind::NotADirectory => "a part of the path is a file and not a folder: check the path",
+        ErrorKind::IsADirectory => "this is a folder: name a file in it",
+        ErrorKind::PermissionDenied => "check its permissions",
+        ErrorKind::OutOfMemory => "it is larger than the memory",
+        _ => "check the file and its disk",
+    };
+    Error::data(path, format!("expected a readable file, but reading it failed ({error}); {advice}"))
+}
+
+/// The error for a file that could not be written: why, and what to do.
+pub fn unwritable(path: &Path, error: &io::Error) -> Error {
     let advice = match error.kind() {
         ErrorKind::StorageFull => "make room on the disk or name another place",
         ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {

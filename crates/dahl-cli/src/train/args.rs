@@ -95,7 +95,8 @@ pub struct Args {
     /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace"])]
     pub batches: Option<PathBuf>,
-    /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder
+    /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder; a run that goes on
+    /// has only its own losses and no first step
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "DIR")]
     pub dump: Option<PathBuf>,
     /// Write the metrics of each epoch as CSV
@@ -107,8 +108,8 @@ pub struct Args {
     /// Save also after every so many steps
     #[arg(long, help_heading = SAVING, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
     pub checkpoint_every: Option<usize>,
-    /// Go on from the newest checkpoint in a folder, with its settings, and save there
-    #[arg(long, help_heading = SAVING, value_name = "DIR")]
+    /// Go on from the newest checkpoint in a folder, or from a file in it, with its settings, and save there
+    #[arg(long, help_heading = SAVING, value_name = "DIR|FILE")]
     pub resume: Option<PathBuf>,
     /// Who decides which worker executes what; the result does not depend on it
     #[arg(long, help_heading = COMPUTING, value_enum, default_value_t = ScheduleArg::Replay)]

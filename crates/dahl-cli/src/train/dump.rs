@@ -1,12 +1,18 @@
 //! `--batches` and `--dump`: exactly these batches, and everything that another program needs to compare.
 
 use anyhow::{Context, Result, bail};
+use dahl::file;
 use dahl::model::Sequential;
 use dahl::tensors::{Tensor, Tensors};
 use dahl::train::StepDump;
 use dahl_runtime::array::Dtype;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+const LOSSES: &str = "losses.json";
+const FIRST_STEP: &str = "step1.safetensors";
+const LAST: &str = "final.safetensors";
 
 /// A folder that a run is dumped into.
 pub struct Dump {
@@ -15,18 +21,25 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Makes the folder.
+    /// Makes the folder. Files of an earlier dump are removed: they would be taken for those of this run.
     pub fn create(dir: &Path, dtype: Dtype) -> Result<Dump> {
-        fs::create_dir_all(dir)
-            .with_context(|| format!("{}: the folder for --dump cannot be made", dir.display()))?;
+        file::create_folder(dir)?;
+        for name in [LOSSES, FIRST_STEP, LAST] {
+            let path = dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(file::unwritable(&path, &error).into());
+                }
+                _ => {}
+            }
+        }
         Ok(Dump { dir: dir.to_path_buf(), dtype })
     }
 
     /// Writes the loss of each step, before its update.
     pub fn losses(&self, losses: &[f64]) -> Result<()> {
-        let path = self.dir.join("losses.json");
         let text = serde_json::to_string(losses).context("losses are numbers")?;
-        fs::write(&path, text + "\n").with_context(|| format!("{} cannot be written", path.display()))
+        Ok(file::write(self.dir.join(LOSSES), |out| writeln!(out, "{text}"))?)
     }
 
     /// Writes logits, loss and gradients of the first step.
@@ -44,12 +57,12 @@ impl Dump {
             let gradient = &step.gradients[named.offset..named.offset + shape.len()];
             tensors.insert(format!("grad.{}", named.name), Tensor::from_f64(self.dtype, &shape, gradient)?);
         }
-        Ok(tensors.save(self.dir.join("step1.safetensors"))?)
+        Ok(tensors.save(self.dir.join(FIRST_STEP))?)
     }
 
     /// Writes the weights and running statistics at the end.
     pub fn last(&self, model: &Sequential) -> Result<()> {
-        Ok(model.to_tensors(self.dtype)?.save(self.dir.join("final.safetensors"))?)
+        Ok(model.to_tensors(self.dtype)?.save(self.dir.join(LAST))?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Metrics of each epoch as CSV.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+use dahl::file;
 use dahl::train::Epoch;
 use std::fs::{self, File};
 use std::io::Write;
@@ -29,14 +30,14 @@ impl Metrics {
             text.extend(whole.lines().filter(is_before).map(|line| format!("{line}\n")));
         }
         let created = File::create(path).and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file));
-        let file = created.with_context(|| format!("{} cannot be written", path.display()))?;
+        let file = created.map_err(|error| file::unwritable(path, &error))?;
         Ok(Metrics { file, path: path.to_path_buf() })
     }
 
     /// Adds the line of an epoch.
     pub fn add(&mut self, epoch: &Epoch) -> Result<()> {
         let written = self.file.write_all(line(epoch).as_bytes());
-        written.with_context(|| format!("{} cannot be written", self.path.display()))
+        Ok(written.map_err(|error| file::unwritable(&self.path, &error))?)
     }
 }
 

@@ -51,9 +51,47 @@ pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
     )?;
     // `dahl train`, what was said then, what is said now.
     let (command, own) = own.split_at(own.len().min(2));
-    let all = command.iter().cloned().chain(kept.lines().map(OsString::from)).chain(own.iter().cloned());
+    let kept = still_valid(kept, own).map(OsString::from);
+    let all = command.iter().cloned().chain(kept).chain(own.iter().cloned());
     match Cli::try_parse_from(all).context("the arguments of the checkpoint are not understood")?.command {
         Command::Train(args) => Ok(*args),
         _ => bail!("only dahl train goes on from a checkpoint"),
+    }
+}
+
+/// The kept arguments without those that what is said now takes the place of. Epochs and steps both say when a run ends, so
+/// whoever asks for more of the one does not mean to be held up by the other.
+fn still_valid<'a>(kept: &'a str, own: &[OsString]) -> impl Iterator<Item = &'a str> {
+    let is_said = |name: &str| {
+        own.iter().any(|word| {
+            let word = word.as_encoded_bytes();
+            word.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'=')
+        })
+    };
+    let dropped = match (is_said("--epochs"), is_said("--steps")) {
+        (true, false) => Some("--steps="),
+        (false, true) => Some("--epochs="),
+        _ => None,
+    };
+    kept.lines().filter(move |line| !dropped.is_some_and(|name| line.starts_with(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_end_takes_the_place_of_the_old_one() {
+        let kept = "--data=digits\n--epochs=2\n--steps=30";
+        let left = |own: &[&str]| {
+            let own: Vec<OsString> = own.iter().map(OsString::from).collect();
+            still_valid(kept, &own).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(left(&[]), "--data=digits --epochs=2 --steps=30");
+        assert_eq!(left(&["--steps", "9"]), "--data=digits --steps=30");
+        assert_eq!(left(&["--epochs=9"]), "--data=digits --epochs=2");
+        // Whoever says both means both, and other names are other arguments.
+        assert_eq!(left(&["--epochs=9", "--steps=9"]), "--data=digits --epochs=2 --steps=30");
+        assert_eq!(left(&["--stepsize", "--resume", "--epochs2"]), "--data=digits --epochs=2 --steps=30");
     }
 }

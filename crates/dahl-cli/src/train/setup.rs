@@ -8,6 +8,7 @@ use crate::output::say;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
+use dahl::file;
 use dahl::model::Sequential;
 use dahl::tensors::Tensors;
 use dahl::train::Checkpoint;
@@ -46,12 +47,16 @@ impl Job {
         args.checkpoint = args.checkpoint.take().or_else(|| home.clone());
         let optimizer = args.optimizer()?;
         let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
-        let data = open::data(&args.data, &options, args.json)?;
-        let (name, mut model) = match (&args.model, &resumed) {
-            (None, Some(checkpoint)) => {
-                let described = open::describe(checkpoint)?;
-                (described.name, described.model)
+        let kept = resumed.as_ref().map(open::describe).transpose()?;
+        let data = match &kept {
+            Some(kept) if kept.data == args.data => {
+                open::data_of_checkpoint(&args.data, &options, args.json)?
             }
+            _ => open::data(&args.data, &options, args.json)?,
+        };
+        args.data = open::anywhere(&args.data);
+        let (name, mut model) = match (&args.model, kept) {
+            (None, Some(kept)) => (kept.name, kept.model),
             (spec, _) => {
                 let spec = spec.as_deref().unwrap_or("seed");
                 (spec.to_string(), open::model(spec, Some(data.shape), Some(data.classes))?)
@@ -98,9 +103,7 @@ impl Job {
         }
         // Whatever cannot be written is better known now than after the training.
         if let Some(dir) = &args.checkpoint {
-            let created = fs::create_dir_all(dir);
-            created
-                .with_context(|| format!("{}: the folder for checkpoints cannot be made", dir.display()))?;
+            file::create_folder(dir)?;
         }
         if let Some(path) = &args.trace {
             Format::of_path(path)?;
@@ -144,5 +147,6 @@ fn no_other_run(dir: &Path) -> Result<()> {
 
 fn writable(path: &Path) -> Result<()> {
     let file = fs::OpenOptions::new().create(true).append(true).open(path);
-    file.map(drop).with_context(|| format!("{} cannot be written", path.display()))
+    file.map(drop).map_err(|error| file::unwritable(path, &error))?;
+    Ok(())
 }

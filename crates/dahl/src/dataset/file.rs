@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
+pub(super) use crate::file::unreadable;
 
 /// The first bytes of every gzip file.
 pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -63,17 +64,6 @@ pub(super) fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_b
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, &error)),
         _ => Ok(()),
     }
-}
-
-/// The error for a file that cannot be opened or read.
-pub(super) fn unreadable(path: &Path, error: &io::Error) -> Error {
-    Error::data(
-        path,
-        format!(
-            "expected a readable file, but reading it failed ({error}); check its \
-             permissions and its disk"
-        ),
-    )
 }
 
 /// The error for data that cannot be read or inflated to their end.

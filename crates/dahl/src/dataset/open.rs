@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use dahl_runtime::machine::Hardware;
+
 use super::split::Split;
 use super::{Dataset, Synthetic, cifar, digits, folder, idx};
 use crate::error::{Error, Result};
@@ -27,6 +29,13 @@ pub struct Options {
     pub memory_bytes: Option<u64>,
     /// Threads to read images on. [default: one per core]
     pub n_threads: Option<usize>,
+}
+
+impl Options {
+    /// How many bytes of images may be kept in memory.
+    pub fn allowed_bytes(&self) -> u64 {
+        self.memory_bytes.unwrap_or_else(|| memory_bytes() / MEMORY_SHARE)
+    }
 }
 
 /// What is told while images are read: how many there are already, and how many there will be.
@@ -113,9 +122,10 @@ pub fn open(spec: &str, options: &Options) -> Result<Dataset> {
 pub fn open_with(spec: &str, options: &Options, progress: Progress<'_>) -> Result<Dataset> {
     let mut data = open_unread(spec, options)?;
     let bytes = |split: &Split| if split.resident().is_some() { 0 } else { split.n_bytes() };
-    let allowed = options.memory_bytes.unwrap_or_else(|| memory_bytes() / MEMORY_SHARE);
     let n_threads = options.n_threads.unwrap_or_else(dahl_runtime::machine::n_cores);
     let (train, test) = (bytes(&data.train), bytes(&data.test));
+    // Looking at the machine takes time: only where something is to be kept.
+    let allowed = if train.saturating_add(test) > 0 { options.allowed_bytes() } else { 0 };
     // All, or the test images, which are fewer, or none.
     let keeps_train = train.saturating_add(test) <= allowed;
     let keeps_test = keeps_train || test <= allowed / 2;
@@ -196,13 +206,9 @@ fn nothing_found(dir: &Path) -> Error {
 
 /// The memory of this machine, or of the group that this process is confined to.
 fn memory_bytes() -> u64 {
-    let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| 1024 * kib)
-    });
-    let confined =
-        fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse::<u64>().ok());
-    total.into_iter().chain(confined).min().unwrap_or(ASSUMED_MEMORY_BYTES)
+    let hardware = Hardware::detect();
+    let known = hardware.memory_bytes.into_iter().chain(hardware.memory_limit_bytes);
+    known.min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
 impl Split {

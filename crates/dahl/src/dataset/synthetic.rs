@@ -36,6 +36,10 @@ const TRAIN_PER_TEST: usize = 4;
 
 /// The most values that one image may have.
 const MAX_IMAGE_BYTES: usize = 1 << 26;
+/// The most values that the patterns of all classes may have: they are all in memory.
+const MAX_PATTERN_BYTES: usize = 1 << 26;
+/// The most training images: labels and the order of images are in memory, whatever the images are.
+const MAX_COUNT: usize = 1 << 24;
 
 /// What a synthetic data set is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +91,15 @@ impl Synthetic {
         if !(1..=256).contains(&classes) {
             return Err(wrong(&format!("{classes} classes are not possible, only 1 to 256")));
         }
-        if n_train == 0 || u32::try_from(n_train).is_err() {
-            return Err(wrong(&format!("{n_train} images are not possible, only 1 to {}", u32::MAX)));
+        let max_channels = MAX_PATTERN_BYTES / (CELLS * CELLS * classes);
+        if shape[0] > max_channels {
+            return Err(wrong(&format!(
+                "{} channels are not possible with {classes} classes, only 1 to {max_channels}",
+                shape[0]
+            )));
+        }
+        if !(1..=MAX_COUNT).contains(&n_train) {
+            return Err(wrong(&format!("{n_train} images are not possible, only 1 to {MAX_COUNT}")));
         }
         Ok(Synthetic { shape, classes, n_train })
     }
@@ -208,6 +219,9 @@ mod tests {
         assert_eq!(ok("1x28x28x5"), Synthetic { shape: [1, 28, 28], classes: 5, n_train: 2000 });
         assert_eq!(ok("1x28x27:7"), Synthetic { shape: [1, 28, 27], classes: 10, n_train: 7 });
         assert_eq!(ok("1x2x3x256:1"), Synthetic { shape: [1, 2, 3], classes: 256, n_train: 1 });
+        // The largest of each kind: only what is beyond is refused.
+        assert_eq!(ok("16384x1x1x256").shape[0], 16384);
+        assert_eq!(ok("1x8192x8192:16777216").n_train, 1 << 24);
         let faults = [
             ("", "'' is no number"),
             ("3x32", "2 sizes"),
@@ -217,6 +231,9 @@ mod tests {
             ("3x32x32:", "'' is no number"),
             ("3x32x32:0", "0 images"),
             ("3x32x32:9999999999", "9999999999 images"),
+            ("3x32x32:16777217", "only 1 to 16777216"),
+            ("67108864x1x1x256", "67108864 channels are not possible with 256 classes, only 1 to 16384"),
+            ("419431x1x1", "only 1 to 419430"),
             ("3x0x32", "must have 1 to"),
             ("99999999999x99999999999x99999999999", "must have 1 to"),
             ("1x8x8x0", "0 classes"),

@@ -21,21 +21,6 @@ fn step(name: &str) -> Option<u64> {
     digits.parse().ok().filter(|&step| self::name(step) == name)
 }
 
-/// Creates a folder unless it is there.
-pub(super) fn create(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-                "a file is in its place: name another folder"
-            }
-            ErrorKind::PermissionDenied => "check the permissions or name another folder",
-            ErrorKind::StorageFull => "make room on the disk or name another folder",
-            _ => "name another folder",
-        };
-        Error::data(folder, format!("the folder for checkpoints cannot be created ({error}); {advice}"))
-    })
-}
-
 /// The steps whose files are in a folder, in rising order.
 pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
     let unreadable = |error: std::io::Error| {

@@ -83,7 +83,8 @@ fn verify(bytes: &[u8]) -> std::result::Result<(), String> {
             parse_safetensors(bytes).is_ok_and(|tensors| !tensors.metadata.contains_key(VERSION_NAME));
         match is_safetensors {
             true => {
-                "it is a safetensors file, but no checkpoint of dahl; --init reads weights from such a file"
+                "it is a safetensors file, but no checkpoint of dahl; if it has weights, `dahl eval` takes it with --model, and \
+                 `dahl train` by --init"
             }
             false => "it is damaged or cut off, or no checkpoint of dahl",
         }

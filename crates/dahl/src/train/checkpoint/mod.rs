@@ -71,7 +71,7 @@ impl Checkpoint {
     /// After an error, everything that was in the folder before is still there, and no half-written file.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<PathBuf> {
         let folder = folder.as_ref();
-        folder::create(folder)?;
+        file::create_folder(folder)?;
         file::remove_stale(folder);
         let path = folder.join(folder::name(self.step));
         format::write(self, &path)?;
