@@ -56,6 +56,30 @@ fn an_image_file_is_brought_to_the_models_size() {
 }
 
 #[test]
+fn ones_own_images_are_learned_and_told_apart() {
+    let folder = Folder::new("photos");
+    // Dark cats and bright dogs, of different sizes.
+    for (class, grey) in [("cat", 40), ("dog", 200)] {
+        std::fs::create_dir_all(folder.file(&format!("photos/{class}"))).expect("a folder");
+        for i in 0..12 {
+            let (width, height) = (9 + i, 7 + i % 3);
+            let pixels: Vec<u8> =
+                (0..3 * width * height).map(|pixel| grey + ((pixel * 7 + i) % 30) as u8).collect();
+            let header = format!("P6 {width} {height} 255\n").into_bytes();
+            folder.write(&format!("photos/{class}/{i}.ppm"), [header, pixels].concat());
+        }
+    }
+    let (photos, saved) = (folder.file("photos"), folder.file("run"));
+    let run = ["--model", "resnet8", "--input", "3x12x12", "--batch", "8", "--epochs", "10", "--lr", "0.05"];
+    let lines = json_lines(&[&["train", "--data", &photos, "--checkpoint", &saved], &run[..]].concat());
+    assert_eq!(lines[9]["test_accuracy"], 1.0, "{}", lines[9]);
+    let (words, dog) = (success(&["predict", &saved, "0"]), folder.file("photos/dog/1.ppm"));
+    assert!(words.starts_with("test image 0: class cat"), "{words}");
+    let answer = &json_lines(&["predict", &saved, &dog])[0];
+    assert_eq!((&answer["name"], &answer["class"]), (&"dog".into(), &1.into()));
+}
+
+#[test]
 fn models_are_listed_and_described() {
     let list = success(&["model"]);
     for name in ["seed", "lenet5", "vggish", "resnet8", "mlp"] {

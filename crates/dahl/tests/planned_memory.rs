@@ -24,6 +24,8 @@ fn a_run_takes_the_memory_that_was_planned() -> dahl::Result<()> {
         let mut model = Sequential::builtin(name, data.shape, data.classes)?;
         model.initialise(1)?;
         let trainer = Trainer::new(&Machine::with_workers(2)).batch(64).epochs(2).trace_capacity(0);
+        // Planning needs memory of its own for a moment, which the allocator keeps.
+        trainer.make_plans(&model, &data)?;
         let before = resident_bytes();
         let mut after = 0;
         let report = trainer.fit_with(&mut model, &data, |event| {

@@ -9,6 +9,11 @@ use dahl::train::Schedule;
 use std::path::PathBuf;
 use std::time::Duration;
 
+const LEARNING: &str = "Learning";
+const SAVING: &str = "Saving";
+const COMPUTING: &str = "Computing";
+const LOOKING_INSIDE: &str = "Looking inside";
+
 /// The settings of a training run.
 #[derive(clap::Args)]
 #[command(
@@ -58,74 +63,74 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub steps: Option<usize>,
     /// How gradients become new weights
-    #[arg(long, value_enum, default_value_t = OptimizerArg::Sgd)]
+    #[arg(long, help_heading = LEARNING, value_enum, default_value_t = OptimizerArg::Sgd)]
     pub optimizer: OptimizerArg,
     /// Learning rate [default: 0.5 for the digits, 0.1 otherwise; 0.02 with momentum; 0.001 for adam and adamw]
-    #[arg(long, value_parser = not_negative)]
+    #[arg(long, help_heading = LEARNING, value_parser = not_negative)]
     pub lr: Option<f64>,
     /// How the rate falls: constant, step:EVERY:FACTOR, linear[:LAST] or cosine[:LAST], counted in steps
-    #[arg(long, value_name = "SCHEDULE", default_value = "constant", value_parser = rate::decay)]
+    #[arg(long, help_heading = LEARNING, value_name = "SCHEDULE", default_value = "constant", value_parser = rate::decay)]
     pub lr_schedule: Decay,
     /// Steps during which the learning rate rises from almost nothing
-    #[arg(long, value_name = "STEPS", default_value_t = 0)]
+    #[arg(long, help_heading = LEARNING, value_name = "STEPS", default_value_t = 0)]
     pub warmup: u64,
     /// Share of the velocity that SGD keeps from step to step
-    #[arg(long, value_parser = below_one)]
+    #[arg(long, help_heading = LEARNING, value_parser = below_one)]
     pub momentum: Option<f64>,
     /// How strongly weights are drawn to zero [default: 0, for adamw 0.01]
-    #[arg(long, value_name = "X", value_parser = not_negative)]
+    #[arg(long, help_heading = LEARNING, value_name = "X", value_parser = not_negative)]
     pub weight_decay: Option<f64>,
     /// Element type to compute in
-    #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
+    #[arg(long, help_heading = COMPUTING, value_enum, default_value_t = DtypeArg::F32)]
     pub dtype: DtypeArg,
     /// Worker threads; the result does not depend on it [default: one per core]
-    #[arg(long, value_parser = workers)]
+    #[arg(long, help_heading = COMPUTING, value_parser = workers)]
     pub workers: Option<usize>,
     /// What initial weights, the order of images and dropout are drawn from
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, help_heading = LEARNING, default_value_t = 1)]
     pub seed: u64,
     /// Begin with these weights, named as in PyTorch
-    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    #[arg(long, help_heading = LEARNING, value_name = "FILE", conflicts_with = "resume")]
     pub init: Option<PathBuf>,
     /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace"])]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace"])]
     pub batches: Option<PathBuf>,
     /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "DIR")]
     pub dump: Option<PathBuf>,
     /// Write the metrics of each epoch as CSV
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = SAVING, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
     /// Save everything into a folder after each epoch, and on Ctrl-C; the last two are kept
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = SAVING, value_name = "DIR")]
     pub checkpoint: Option<PathBuf>,
     /// Save also after every so many steps
-    #[arg(long, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
+    #[arg(long, help_heading = SAVING, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
     pub checkpoint_every: Option<usize>,
     /// Go on from the newest checkpoint in a folder, with its settings, and save there
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, help_heading = SAVING, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Who decides which worker executes what; the result does not depend on it
-    #[arg(long, value_enum, default_value_t = ScheduleArg::Replay)]
+    #[arg(long, help_heading = COMPUTING, value_enum, default_value_t = ScheduleArg::Replay)]
     pub schedule: ScheduleArg,
     /// Execute the plan in FILE; it must be for this model, data, batch and number of workers
-    #[arg(long, value_name = "FILE", conflicts_with = "schedule")]
+    #[arg(long, help_heading = COMPUTING, value_name = "FILE", conflicts_with = "schedule")]
     pub plan: Option<PathBuf>,
     /// Write the plan to FILE before training begins
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = COMPUTING, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
-    #[arg(long)]
+    #[arg(long, help_heading = COMPUTING)]
     pub test_unit: bool,
     /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
     /// (Paje), .dot (the task graph), .json (dahl's own, for `dahl trace`)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Show the memory that a step needs over time, before training begins
-    #[arg(long)]
+    #[arg(long, help_heading = LOOKING_INSIDE)]
     pub memory_report: bool,
     /// End with an error that says what is stuck when no task has finished for this long
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, help_heading = COMPUTING, value_name = "SECONDS", value_parser = seconds)]
     pub watchdog: Option<Duration>,
     /// Print one JSON object per epoch and one at the end
     #[arg(long)]

@@ -144,6 +144,7 @@ fn to_json(report: &Report) -> Value {
         "mem_max_bytes": bytes,
         "mem_unshared_bytes": bytes_unshared,
         "state_bytes": state_bytes,
+        "planned_bytes": report.planned_bytes,
         "plan_hash": report.plans.hash().to_string(),
         "plan_origin": report.plans.origin(),
     })

@@ -96,9 +96,12 @@ impl<'a, T: Real> Fit<'a, T> {
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
         let plan = self.training[0].plan;
         let steps = self.training.iter().chain(&self.evaluation);
+        let copy = self.run.state.trained().map(|id| self.run.store.get::<T>(id).len() * size_of::<T>());
         let mut report = Report {
             plan,
-            planned_bytes: plan.state_bytes + steps.map(|step| step.plan.bytes).sum::<usize>(),
+            planned_bytes: plan.state_bytes
+                + steps.map(|step| step.plan.bytes).sum::<usize>()
+                + copy.sum::<usize>(),
             plans: self.run.plans.clone(),
             epochs: Vec::new(),
             trace: Trace::default(),

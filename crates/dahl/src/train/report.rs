@@ -84,7 +84,8 @@ pub struct PlanSummary {
 pub struct Report {
     /// The plan of a full batch.
     pub plan: PlanSummary,
-    /// Bytes of everything that was planned: the steps of all batches, weights and data.
+    /// Bytes of everything that was planned: the steps of all batches, weights and data, and the copy of what training changes
+    /// that is kept in case a number goes wrong.
     pub planned_bytes: usize,
     /// The plans of all steps, as they were executed.
     pub plans: PlanFile,
