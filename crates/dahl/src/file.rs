@@ -1,6 +1,6 @@
 //! Files that are read whole, and files that are written whole or not at all.
 //!
-//! [`write`] is how everything that must survive a crash is written: into a temporary file of the same folder, which takes
+//! [`write()`] is how everything that must survive a crash is written: into a temporary file of the same folder, which takes
 //! the place of the old file only when all of it is on the disk. At any moment the name stands for all of the old
 //! contents or all of the new ones.
 //!
