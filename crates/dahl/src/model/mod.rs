@@ -163,7 +163,7 @@ impl Sequential {
             return Err(Error::setting(format!("the model has {expected} weights, not {}", weights.len())));
         }
         if self.statistics.is_none() {
-            self.statistics = Some(initial(&self.buffers()?, 0));
+            self.statistics = Some(initial(&self.buffers()?, 0)?);
         }
         self.weights = Some(weights);
         Ok(())
@@ -184,8 +184,8 @@ impl Sequential {
     /// normalisation), from a generator keyed by parameter and element: a seed gives the same weights on any machine,
     /// whatever else the model has.
     pub fn initialise(&mut self, seed: u64) -> Result<()> {
-        self.weights = Some(initial(&self.parameters()?, seed));
-        self.statistics = Some(initial(&self.buffers()?, seed));
+        self.weights = Some(initial(&self.parameters()?, seed)?);
+        self.statistics = Some(initial(&self.buffers()?, seed)?);
         Ok(())
     }
 
@@ -251,8 +251,13 @@ fn views(parameters: &[NamedParameter], flat: Var) -> Result<Vec<Var>> {
 }
 
 /// The flat array before training.
-fn initial(parameters: &[NamedParameter], seed: u64) -> Vec<f64> {
-    let mut values = Vec::with_capacity(total(parameters));
+fn initial(parameters: &[NamedParameter], seed: u64) -> Result<Vec<f64>> {
+    let (mut values, n) = (Vec::new(), total(parameters));
+    values.try_reserve_exact(n).map_err(|_| {
+        Error::setting(format!(
+            "the model has {n} weights, for which there is not enough memory; make the model or its images smaller"
+        ))
+    })?;
     for (number, NamedParameter { parameter, .. }) in parameters.iter().enumerate() {
         let stream = Stream::new(seed, number as u64);
         let value = |i: usize| match parameter.init {
@@ -265,12 +270,21 @@ fn initial(parameters: &[NamedParameter], seed: u64) -> Vec<f64> {
         };
         values.extend((0..parameter.shape.len()).map(value));
     }
-    values
+    Ok(values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_that_no_memory_holds_are_an_error() {
+        // Each layer can be counted; all together have more bytes than addresses.
+        let model = Sequential::new([1, 1 << 10, 1 << 9]).flatten();
+        let mut model = (0..256).fold(model, |model, _| model.dense(1 << 19));
+        let message = model.initialise(1).unwrap_err().to_string();
+        assert!(message.contains("weights, for which there is not enough memory"), "{message}");
+    }
 
     #[test]
     fn seed_has_the_parameters_of_its_pytorch_twin() {
