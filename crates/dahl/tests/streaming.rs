@@ -93,12 +93,10 @@ fn a_run_that_is_stopped_goes_on_to_the_same_bits() {
     assert!(report.is_stopped && report.n_steps < 15, "{} steps", report.n_steps);
     let checkpoint = || Checkpoint::load(&folder.0).expect("saved").checkpoint;
     assert_eq!(train(&streamed, trainer(2).resume(checkpoint())).0, expected.0);
-    // The data are the same, but where they lie is part of the plan that a checkpoint holds.
-    let refused = trainer(2).resume(checkpoint()).fit(&mut model(&resident), &resident);
-    let sentence = refused.expect_err("the plan is for images that are read").to_string();
-    assert!(sentence.contains("the plan was made for another graph"), "{sentence}");
-    // Plans for another number of workers are made anew.
-    assert_eq!(train(&resident, trainer(1).resume(checkpoint())).0, expected.0);
+    // Where the images lie, and the number of workers, is part of the plan that a checkpoint holds, but not of the bits.
+    for workers in [1, 2] {
+        assert_eq!(train(&resident, trainer(workers).resume(checkpoint())).0, expected.0);
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::{Checkpoint, Event, Report};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::CutOptions;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -111,7 +113,7 @@ fn a_loss_that_is_not_finite_names_step_layer_and_tensor() {
     let plain = |rate: f64| Trainer::new(&Machine::with_workers(2)).batch(50).epochs(40).sgd(rate);
     let message = plain(1e30).fit(&mut model(&data), &data).unwrap_err().to_string();
     assert!(message.contains("at step 2 (epoch 1, batch 2)"), "{message}");
-    assert!(message.contains("the array conv2.y") && message.contains("in step 2"), "{message}");
+    assert!(message.contains("is conv2.y") && message.contains("in step 2"), "{message}");
     // Weights that are wrong from the start are said to be.
     let mut broken = model(&data);
     broken.initialise(1).unwrap();
@@ -121,6 +123,72 @@ fn a_loss_that_is_not_finite_names_step_layer_and_tensor() {
     broken.set_weights(weights).unwrap();
     let message = plain(0.1).fit(&mut broken, &data).unwrap_err().to_string();
     assert!(message.contains("fc1.weight") && message.contains("before step 1"), "{message}");
+}
+
+#[test]
+fn an_update_that_overflows_is_told_although_no_loss_did() {
+    let data = digits();
+    // One step, whose loss is that of the initial weights.
+    let trainer =
+        Trainer::new(&Machine::with_workers(1)).batch(50).max_steps(Some(1)).sgd(1e300).dtype(Dtype::F64);
+    let trainer = trainer.learning_rate(LearningRate::constant(f64::MAX));
+    let message = trainer.fit(&mut model(&data), &data).unwrap_err().to_string();
+    assert!(message.contains("not finite") || message.contains("loss on the test images"), "{message}");
+    let batches: Vec<Vec<u32>> = vec![(0..50).collect(); 3];
+    let message =
+        trainer.max_steps(None).replay_batches(&mut model(&data), &data, &batches).unwrap_err().to_string();
+    assert!(message.contains("at step 2"), "{message}");
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_does_not_cost_what_was_learned() -> Result<()> {
+    let data = digits();
+    let folder = Folder::new("file");
+    std::fs::write(&folder.0, "in the way").unwrap();
+    for every in [None, Some(3)] {
+        let mut unsaved = model(&data);
+        let trainer = trainer(1, Dtype::F32).epochs(1);
+        let message = trainer.clone().checkpoint(&folder.0, every).fit(&mut unsaved, &data).unwrap_err();
+        assert!(message.to_string().contains(&folder.0.display().to_string()), "{message}");
+        let mut learned = model(&data);
+        trainer.max_steps(every).fit(&mut learned, &data)?;
+        // The learning rate depends on the number of steps, so that only whole epochs can be compared.
+        assert!(unsaved.weights().is_some() && (every.is_some() || unsaved.weights() == learned.weights()));
+    }
+    std::fs::remove_file(&folder.0).unwrap();
+    Ok(())
+}
+
+#[test]
+fn a_run_goes_on_as_it_was_cut() -> Result<()> {
+    let data = digits();
+    let folder = Folder::new("cut");
+    let first = trainer(2, Dtype::F32);
+    first.clone().checkpoint(&folder.0, None).fit_with(&mut model(&data), &data, |event| match event {
+        Event::Epoch(_) => ControlFlow::Break(()),
+        _ => GO_ON,
+    })?;
+    let checkpoint = Checkpoint::load(&folder.0)?.checkpoint;
+    let tilings = vec![vec![("n".to_string(), TileSize::Size(32))]];
+    let other = CutOptions { tilings, ..CutOptions::default() };
+    // The plan of the checkpoint says how tasks are cut; on another machine nobody does.
+    first.clone().cut(other.clone()).resume(checkpoint.clone()).fit(&mut model(&data), &data)?;
+    let elsewhere = trainer(3, Dtype::F32).cut(other).resume(checkpoint.clone());
+    let message = elsewhere.fit(&mut model(&data), &data).unwrap_err().to_string();
+    assert!(message.contains("cut was"), "{message}");
+    // A machine on which the plan cannot be executed plans anew.
+    let machine = Machine::with_workers(2).with_test_unit();
+    let mut there = model(&data);
+    let rate = LearningRate { base: 0.003, warm_up: 5, decay: Decay::Cosine { floor: 0.0001 } };
+    let trainer = Trainer::new(&machine).batch(50).epochs(3).learning_rate(rate);
+    trainer
+        .optimizer(Optimizer::AdamW(Moments::with_decay(0.01)))
+        .resume(checkpoint)
+        .fit(&mut there, &data)?;
+    let mut whole = model(&data);
+    first.fit(&mut whole, &data)?;
+    assert_eq!(there.weights(), whole.weights());
+    Ok(())
 }
 
 #[test]

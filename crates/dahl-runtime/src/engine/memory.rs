@@ -44,6 +44,11 @@ impl Store {
         Ok(StateId(self.entries.len() - 1))
     }
 
+    /// Bytes of all arrays.
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.shape.len() * entry.dtype.bytes()).sum()
+    }
+
     /// The array of a graph that stands for a stored one; added if there is none yet.
     pub fn record(&self, graph: &mut Graph, id: StateId) -> Var {
         if let Some(array) = graph.arrays().iter().position(|array| array.role == Role::State(id)) {

@@ -131,6 +131,13 @@ pub struct Recorded {
     pub location: &'static Location<'static>,
 }
 
+impl Recorded {
+    /// Floating-point operations of the whole task.
+    pub fn flops(&self) -> f64 {
+        self.codelet.flops_per_point * self.bound.points() as f64
+    }
+}
+
 /// A step, written down once.
 #[derive(Debug)]
 pub struct Graph {

@@ -6,6 +6,7 @@
 
 use super::Mode;
 use crate::error::Result;
+use crate::op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::Codelet;
 use dahl_runtime::graph::{Graph, Role, Var};
@@ -21,8 +22,8 @@ pub struct Tape<'a> {
     /// From which task on which layer was at work, in order.
     spans: Vec<(usize, String)>,
     kept: Vec<Var>,
-    /// What arrays are made as.
-    role: Role,
+    /// A copy of everything that tasks wrote, if that is asked for: what it is called, and the output.
+    exposed: Option<Vec<(String, Var)>>,
     counter: Option<Var>,
     /// The layers that draw random numbers, in order.
     random: Vec<String>,
@@ -32,12 +33,40 @@ impl<'a> Tape<'a> {
     /// Records into `graph`.
     pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
         let (layers, spans, kept, random) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Tape { graph, dtype, mode, layers, spans, kept, role: Role::Temporary, counter: None, random }
+        Tape { graph, dtype, mode, layers, spans, kept, exposed: None, counter: None, random }
     }
 
-    /// From now on, arrays are outputs that the program can look at after each step.
+    /// From now on, whatever a task writes is copied into an output, so that the program can look at it after each step. The
+    /// tasks themselves stay as they are.
     pub(crate) fn expose(&mut self) {
-        self.role = Role::Output;
+        self.exposed = Some(Vec::new());
+    }
+
+    /// The copies that were made since [`Tape::expose`], in order, and what was copied.
+    pub(crate) fn take_exposed(&mut self) -> Vec<(String, Var)> {
+        self.exposed.take().unwrap_or_default()
+    }
+
+    /// Copies what a task has just written.
+    fn copy_out(&mut self, written: &[Var]) -> Result<()> {
+        let Some(mut exposed) = self.exposed.take() else { return Ok(()) };
+        for &var in written {
+            let array = &self.graph.arrays()[var.array()];
+            if array.role != Role::Temporary || array.dtype != self.dtype {
+                continue;
+            }
+            let name = match self.layer() {
+                "" => array.name.clone(),
+                layer if array.name.starts_with(layer) => array.name.clone(),
+                layer => format!("{} by {layer}", array.name),
+            };
+            let copy =
+                self.graph.output(&format!("copy {} of {name}", exposed.len()), var.dtype(), var.shape());
+            self.graph.task(&op::copy::CODELET, self.dtype, &[var], &[copy], &[], &[])?;
+            exposed.push((name, copy));
+        }
+        self.exposed = Some(exposed);
+        Ok(())
     }
 
     /// The element type that is computed in.
@@ -110,7 +139,7 @@ impl<'a> Tape<'a> {
             Some((path, _)) => format!("{path}.{name}"),
             None => name.to_string(),
         };
-        self.graph.array(&name, dtype, shape, self.role)
+        self.graph.temporary(&name, dtype, shape)
     }
 
     /// Nobody may overwrite this array until it is [released](Tape::release): it is needed later.
@@ -164,7 +193,8 @@ impl<'a> Tape<'a> {
         outputs: &[Var],
         ints: &[i64],
     ) -> Result<()> {
-        Ok(self.graph.task(codelet, self.dtype, inputs, outputs, ints, &[])?)
+        self.graph.task(codelet, self.dtype, inputs, outputs, ints, &[])?;
+        self.copy_out(outputs)
     }
 
     /// Records a task with floating-point parameters.
@@ -176,6 +206,7 @@ impl<'a> Tape<'a> {
         outputs: &[Var],
         scalars: &[f64],
     ) -> Result<()> {
-        Ok(self.graph.task(codelet, self.dtype, inputs, outputs, &[], scalars)?)
+        self.graph.task(codelet, self.dtype, inputs, outputs, &[], scalars)?;
+        self.copy_out(outputs)
     }
 }

@@ -65,6 +65,8 @@ impl Sequential {
     #[track_caller]
     pub fn layer(mut self, layer: impl Layer + 'static) -> Self {
         self.chain = self.chain.layer(layer);
+        // Those of a shorter model.
+        (self.weights, self.statistics) = (None, None);
         self
     }
 
@@ -254,9 +256,7 @@ fn views(parameters: &[NamedParameter], flat: Var) -> Result<Vec<Var>> {
 fn initial(parameters: &[NamedParameter], seed: u64) -> Result<Vec<f64>> {
     let (mut values, n) = (Vec::new(), total(parameters));
     values.try_reserve_exact(n).map_err(|_| {
-        Error::setting(format!(
-            "the model has {n} weights, for which there is not enough memory; make the model or its images smaller"
-        ))
+        Error::setting(format!("the model has {n} weights, more than the memory holds: use smaller layers"))
     })?;
     for (number, NamedParameter { parameter, .. }) in parameters.iter().enumerate() {
         let stream = Stream::new(seed, number as u64);
@@ -283,7 +283,7 @@ mod tests {
         let model = Sequential::new([1, 1 << 10, 1 << 9]).flatten();
         let mut model = (0..256).fold(model, |model, _| model.dense(1 << 19));
         let message = model.initialise(1).unwrap_err().to_string();
-        assert!(message.contains("weights, for which there is not enough memory"), "{message}");
+        assert!(message.contains("weights, more than the memory holds"), "{message}");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Sequential {
             (0..tape.graph().tasks().len()).map(|task| tape.layer_of(task).to_string()).collect();
         let mut work: BTreeMap<String, Work> = BTreeMap::new();
         for (i, (task, layer)) in graph.tasks().iter().zip(layers).enumerate() {
-            let flops = task.codelet.flops_per_point * task.bound.points() as f64;
+            let flops = task.flops();
             let work = work.entry(layer).or_default();
             let part = if i < n_forward { &mut work.forward_flops } else { &mut work.backward_flops };
             *part += flops;

@@ -1,6 +1,7 @@
 //! The learning rate from step to step.
 
 use crate::error::{Error, Result};
+use crate::op::power::whole_power;
 use std::f64::consts::FRAC_PI_2;
 use std::fmt;
 
@@ -57,8 +58,8 @@ impl LearningRate {
         match self.decay {
             Decay::Constant => self.base,
             Decay::Steps { every, factor } => {
-                // A product, not a power: the same bits on every machine.
-                (0..since / every.max(1)).fold(self.base, |rate, _| rate * factor)
+                // By squaring, not by a library's power: the same bits on every machine.
+                self.base * whole_power(factor, since / every.max(1))
             }
             Decay::Linear { floor } => self.base + (floor - self.base) * way,
             Decay::Cosine { floor } => floor + (self.base - floor) * half_cosine(way),

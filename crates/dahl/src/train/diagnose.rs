@@ -2,7 +2,7 @@
 //!
 //! Steps are the same whenever they are repeated. So training only looks at the loss, which costs nothing, and when that is
 //! not finite, goes back to a copy of the weights some hundred steps ago, repeats the steps up to the one before, and then
-//! runs two steps in which every array is an output.
+//! runs two steps that copy out whatever is computed.
 
 use super::fit::Slice;
 use super::run::{Prepared, Run};
@@ -11,8 +11,7 @@ use super::step::StepKind;
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
 use crate::op::real::Real;
-use dahl_runtime::array::Element;
-use dahl_runtime::graph::{Graph, Role, Var};
+use dahl_runtime::graph::Var;
 use std::ops::ControlFlow;
 
 /// The error for a slice in which the loss of one step was not finite.
@@ -39,6 +38,17 @@ pub(super) fn explain<T: Real>(
     ))
 }
 
+/// Refuses weights and statistics that are not finite: what comes of them is not either, and nobody wants to save them.
+pub(super) fn check<T: Real>(run: &Run<'_, T>, step: u64) -> Result<()> {
+    let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
+    let weights = not_finite("weights", run.store.get::<T>(run.state.weights), &parameters);
+    let statistics = run.state.statistics.map(|id| run.store.get::<T>(id));
+    let found = weights.or_else(|| not_finite("weights", statistics.unwrap_or_default(), &buffers));
+    found.map_or(Ok(()), |found| {
+        Err(Error::setting(format!("{found} after step {step}; use a smaller learning rate")))
+    })
+}
+
 /// The first array that holds a number that is not finite.
 fn find<T: Real>(
     run: &mut Run<'_, T>,
@@ -61,7 +71,7 @@ fn find<T: Real>(
         |_, _, _| ControlFlow::Continue(()),
     )?;
     let mut looking = run.prepare(Part::Train, slice.n, StepKind::Diagnose)?;
-    let arrays = written::<T>(&looking.step.graph);
+    let arrays = looking.step.exposed.clone();
     for i in repeated..=bad {
         let number = slice.at.step + i + 1;
         let weights = run.store.get::<T>(run.state.weights);
@@ -89,32 +99,12 @@ fn find<T: Real>(
     Ok(None)
 }
 
-/// The outputs that are computed with, in the order in which tasks write them, and their names.
-fn written<T: Real>(graph: &Graph) -> Vec<(String, Var)> {
-    let mut arrays = Vec::new();
-    for task in graph.tasks() {
-        for written in &task.args[task.codelet.relation().n_inputs()..] {
-            let array = &graph.arrays()[written.array()];
-            let is_looked_at = array.role == Role::Output && array.dtype == <T as Element>::DTYPE;
-            if is_looked_at && arrays.iter().all(|(name, _)| *name != array.name) {
-                arrays.push((array.name.clone(), graph.var(written.array())));
-            }
-        }
-    }
-    arrays
-}
-
 /// A sentence about the first number in an array that is not finite.
 fn not_finite<T: Real>(name: &str, values: &[T], parameters: &[NamedParameter]) -> Option<String> {
     let at = values.iter().position(|value| !value.wide().is_finite())?;
     let n = values.iter().filter(|value| !value.wide().is_finite()).count();
     let value = values[at].wide();
-    let owner =
-        || parameters.iter().rfind(|named| named.offset <= at).map_or("?", |named| named.name.as_str());
-    let of = match name {
-        "weights" => owner().to_string(),
-        "gradients" => format!("the gradient of {}", owner()),
-        name => format!("the array {name}"),
-    };
+    let owner = parameters.iter().rfind(|named| name == "weights" && named.offset <= at);
+    let of = owner.map_or(name, |named| named.name.as_str());
     Some(format!("the first that is not finite is {of}, with {n} such numbers (the first {value})"))
 }

@@ -12,12 +12,13 @@ use super::state::Part;
 use super::step::StepInfo;
 use super::{Trainer, diagnose};
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Sequential;
 use crate::op::real::Real;
 use crate::random::Stream;
 use dahl_runtime::machine::peak_resident_bytes;
 use dahl_runtime::trace::Trace;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -35,10 +36,12 @@ pub(super) fn fit<T: Real>(
     let mut fit = Fit::<T>::new(trainer, model, data)?;
     let report = fit.run(on_event)?;
     let (weights, statistics) = fit.run.values();
+    let unsaved = fit.unsaved.take();
     drop(fit);
+    // What was learned is not lost with a disk that is full.
     model.set_weights(weights)?;
     model.set_statistics(statistics)?;
-    Ok(report)
+    unsaved.map_or(Ok(report), Err)
 }
 
 /// A run of training.
@@ -56,8 +59,12 @@ struct Fit<'a, T> {
     before: Vec<Vec<T>>,
     /// Seconds that the epoch has waited for images.
     waited: f64,
+    /// What a checkpoint holds of the settings.
+    settings: BTreeMap<String, String>,
     /// The newest checkpoint.
     saved: Option<PathBuf>,
+    /// Why the last one could not be written.
+    unsaved: Option<Error>,
 }
 
 /// How a slice, or all of an epoch, ended.
@@ -65,21 +72,22 @@ struct Fit<'a, T> {
 enum End {
     /// All of it was done.
     Complete,
-    /// Somebody asked to stop.
+    /// Somebody asked to stop, or a checkpoint could not be written.
     Stopped,
 }
 
 impl<'a, T: Real> Fit<'a, T> {
     fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut run = Run::<T>::new(trainer, model, data)?;
-        let mut position = Position::START;
-        if let Some(checkpoint) = &trainer.resume {
-            position = saved::restore(&mut run, checkpoint)?;
-        }
         let training = run.prepare_all(Part::Train)?;
         let evaluation = run.prepare_all(Part::Test)?;
-        let n_batches = data.train.len().div_ceil(training[0].n);
+        let n_batches = run.n_batches();
         let n_steps = trainer.n_steps(n_batches);
+        let settings = saved::settings(&run, n_steps)?;
+        let position = match &trainer.resume {
+            Some(checkpoint) => saved::restore(&mut run, checkpoint, &settings)?,
+            None => Position::START,
+        };
         Ok(Fit {
             run,
             training,
@@ -89,7 +97,9 @@ impl<'a, T: Real> Fit<'a, T> {
             n_steps,
             before: Vec::new(),
             waited: 0.0,
+            settings,
             saved: None,
+            unsaved: None,
         })
     }
 
@@ -99,7 +109,7 @@ impl<'a, T: Real> Fit<'a, T> {
         let copy = self.run.state.trained().map(|id| size_of_val(self.run.store.get::<T>(id)));
         let mut report = Report {
             plan,
-            planned_bytes: plan.state_bytes
+            planned_bytes: self.run.store.bytes()
                 + steps.map(|step| step.plan.bytes).sum::<usize>()
                 + copy.sum::<usize>(),
             plans: self.run.plans.clone(),
@@ -111,22 +121,32 @@ impl<'a, T: Real> Fit<'a, T> {
         };
         let mut feed = self.feed();
         // A run that was stopped after its last step has only its evaluation left.
-        let mut is_unfinished = self.position.batch > 0;
+        let mut is_unfinished = self.position.batch > 0 && !self.position.is_told;
         while self.position.step < self.n_steps || is_unfinished {
             is_unfinished = false;
             let start = Instant::now();
             let before = self.position;
             let end = self.train_epoch(&mut feed, on_event)?;
             let seconds = start.elapsed().as_secs_f64();
+            diagnose::check(&self.run, self.position.step)?;
             if end == End::Stopped {
                 report.is_stopped = true;
-                self.save(on_event)?;
+                report.trace = self.training[0].session.take_trace();
+                if self.unsaved.is_none() {
+                    self.save(on_event);
+                }
                 break;
             }
             let (test_loss, test_accuracy) = self.evaluate()?.means();
+            if !test_loss.is_finite() {
+                let epoch = self.position.epoch;
+                return Err(Error::setting(format!(
+                    "the loss on the test images is {test_loss} after epoch {epoch}; use a smaller learning rate"
+                )));
+            }
             let trace = self.training[0].session.take_trace();
             let (loss, accuracy) = self.position.sums.means();
-            let n_images = self.position.sums.images - before.sums.images;
+            let n_images = self.position.sums.n_images - before.sums.n_images;
             let epoch = Epoch {
                 epoch: self.position.epoch,
                 loss,
@@ -139,18 +159,20 @@ impl<'a, T: Real> Fit<'a, T> {
                 stall: self.waited / seconds,
                 usage: trace.usage(),
             };
+            self.position.is_told = true;
             if self.position.batch == self.n_batches {
                 self.position = self.position.next_epoch();
             }
-            self.save(on_event)?;
             report.epochs.push(epoch);
-            let asked_to_stop = on_event(Event::Epoch(&epoch)).is_break();
+            let is_asked_to_stop = on_event(Event::Epoch(&epoch)).is_break();
+            self.save(on_event);
+            let is_over = self.position.step >= self.n_steps;
             // One trace at a time: they are large.
-            if asked_to_stop || self.position.step >= self.n_steps {
+            if is_asked_to_stop || is_over || self.unsaved.is_some() {
                 report.trace = trace;
             }
-            if asked_to_stop && self.position.step < self.n_steps {
-                report.is_stopped = true;
+            report.is_stopped = is_asked_to_stop && !is_over;
+            if is_asked_to_stop || self.unsaved.is_some() {
                 break;
             }
         }
@@ -181,9 +203,12 @@ impl<'a, T: Real> Fit<'a, T> {
             if self.train_slice(&order, feed, on_event)? == End::Stopped {
                 return Ok(End::Stopped);
             }
-            let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
-            if every.is_some_and(|every| self.position.step.is_multiple_of(every)) {
-                self.save(on_event)?;
+            if self.every().is_some_and(|every| self.position.step.is_multiple_of(every)) {
+                diagnose::check(&self.run, self.position.step)?;
+                self.save(on_event);
+                if self.unsaved.is_some() {
+                    return Ok(End::Stopped);
+                }
             }
         }
         self.waited = (feed.waited() - waited).as_secs_f64();
@@ -222,6 +247,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 position.batch += 1;
                 position.step += 1;
                 position.sums.add(metrics);
+                position.is_told = false;
                 let progress = Progress {
                     epoch: at.epoch,
                     step: position.batch,
@@ -259,8 +285,7 @@ impl<'a, T: Real> Fit<'a, T> {
         let n_full = self.run.data.train.len() / full;
         let step = usize::from(at.batch >= n_full);
         let left = if step == 0 { n_full - at.batch } else { 1 };
-        let every = self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every);
-        let to_checkpoint = every.map_or(SLICE, |every| every - at.step % every);
+        let to_checkpoint = self.every().map_or(SLICE, |every| every - at.step % every);
         let count = (left as u64).min(SLICE).min(to_checkpoint).min(self.n_steps - at.step);
         Slice { step, count, at, full, n: self.training[step].n }
     }
@@ -270,15 +295,23 @@ impl<'a, T: Real> Fit<'a, T> {
         evaluate::<T>(&mut self.run, &mut self.evaluation)
     }
 
-    /// Writes a checkpoint, if there is a folder for it.
-    fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<()> {
-        let Some(settings) = &self.run.trainer.checkpoint else { return Ok(()) };
-        let checkpoint = saved::checkpoint(&self.run, &self.position, self.n_steps)?;
-        let path = checkpoint.save(&settings.dir)?;
-        // Whoever wants to stop is asked again after the next step.
-        let _ = on_event(Event::Saved(&path));
-        self.saved = Some(path);
-        Ok(())
+    /// Steps between two checkpoints.
+    fn every(&self) -> Option<u64> {
+        self.run.trainer.checkpoint.as_ref().and_then(|checkpoint| checkpoint.every)
+    }
+
+    /// Writes a checkpoint, if there is a folder for it, or says why that cannot be done.
+    fn save(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) {
+        let Some(settings) = &self.run.trainer.checkpoint else { return };
+        let checkpoint = saved::checkpoint(&self.run, &self.position, &self.settings);
+        match checkpoint.and_then(|checkpoint| checkpoint.save(&settings.dir)) {
+            Ok(path) => {
+                // Whoever wants to stop is asked again after the next step.
+                let _ = on_event(Event::Saved(&path));
+                self.saved = Some(path);
+            }
+            Err(error) => self.unsaved = Some(error),
+        }
     }
 }
 

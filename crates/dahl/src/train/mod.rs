@@ -14,5 +14,4 @@ mod trainer;
 
 pub use checkpoint::Checkpoint;
 pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, StepDump};
-pub use step::StepKind;
 pub use trainer::{Schedule, Trainer};

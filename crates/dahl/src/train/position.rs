@@ -20,19 +20,19 @@ pub(super) struct Metrics {
 pub(super) struct Sums {
     pub loss: f64,
     pub correct: f64,
-    pub images: usize,
+    pub n_images: usize,
 }
 
 impl Sums {
     pub fn add(&mut self, step: Metrics) {
         self.loss += step.loss * step.n_images as f64;
         self.correct += step.correct;
-        self.images += step.n_images;
+        self.n_images += step.n_images;
     }
 
     /// Mean loss and share of correct answers.
     pub fn means(&self) -> (f64, f64) {
-        let n = self.images.max(1) as f64;
+        let n = self.n_images.max(1) as f64;
         (self.loss / n, self.correct / n)
     }
 }
@@ -48,15 +48,22 @@ pub(super) struct Position {
     pub step: u64,
     /// What the epoch came to so far.
     pub sums: Sums,
+    /// Whether that was evaluated and told.
+    pub is_told: bool,
 }
 
 impl Position {
-    pub const START: Position =
-        Position { epoch: 1, batch: 0, step: 0, sums: Sums { loss: 0.0, correct: 0.0, images: 0 } };
+    pub const START: Position = Position {
+        epoch: 1,
+        batch: 0,
+        step: 0,
+        sums: Sums { loss: 0.0, correct: 0.0, n_images: 0 },
+        is_told: false,
+    };
 
     /// The first batch of the epoch after this one.
     pub fn next_epoch(&self) -> Self {
-        Position { epoch: self.epoch + 1, batch: 0, step: self.step, sums: Sums::default() }
+        Position { epoch: self.epoch + 1, step: self.step, ..Position::START }
     }
 
     /// Writes itself into the settings of a checkpoint. Numbers are printed so that they are read back to the last bit.
@@ -67,7 +74,8 @@ impl Position {
         put("position.step", &self.step);
         put("position.loss", &self.sums.loss);
         put("position.correct", &self.sums.correct);
-        put("position.images", &self.sums.images);
+        put("position.images", &self.sums.n_images);
+        put("position.is_told", &self.is_told);
     }
 
     /// Reads itself from the settings of a checkpoint.
@@ -79,16 +87,19 @@ impl Position {
             sums: Sums {
                 loss: number(settings, "position.loss")?,
                 correct: number(settings, "position.correct")?,
-                images: number(settings, "position.images")?,
+                n_images: number(settings, "position.images")?,
             },
+            is_told: number(settings, "position.is_told")?,
         })
     }
 }
 
 fn number<N: FromStr>(settings: &BTreeMap<String, String>, key: &str) -> Result<N> {
     let value = settings.get(key).map(String::as_str).unwrap_or_default();
-    let wrong =
-        || Error::setting(format!("the checkpoint has '{value}' for {key}, where a number should be"));
+    let wrong = || {
+        let message = format!("the checkpoint has '{value}' for {key}, where a number should be");
+        Error::setting(format!("{message}: it was not written by this version of dahl"))
+    };
     value.parse().map_err(|_| wrong())
 }
 
@@ -98,8 +109,8 @@ mod tests {
 
     #[test]
     fn a_position_comes_back_to_the_last_bit() {
-        let sums = Sums { loss: 0.1 + 0.2, correct: 1e15 / 3.0, images: 97 };
-        let position = Position { epoch: 3, batch: 17, step: 1 << 40, sums };
+        let sums = Sums { loss: 0.1 + 0.2, correct: 1e15 / 3.0, n_images: 97 };
+        let position = Position { epoch: 3, batch: 17, step: 1 << 40, sums, is_told: true };
         let mut settings = BTreeMap::new();
         position.save(&mut settings);
         assert_eq!(Position::load(&settings).unwrap(), position);

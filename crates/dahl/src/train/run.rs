@@ -37,7 +37,8 @@ impl<'a, T: Real> Run<'a, T> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
         let pool = Arc::new(Pool::new(&trainer.machine.units));
-        let plans = PlanFile::new(trainer.plans.as_ref().map_or("heuristic", |plans| plans.origin()));
+        let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
+        let plans = PlanFile::new(given.map_or("heuristic", |plans| plans.origin()));
         Ok(Run { trainer, model, data, store, state, plans, pool, element: PhantomData })
     }
 
@@ -64,6 +65,11 @@ impl<'a, T: Real> Run<'a, T> {
         [full, n % full].into_iter().filter(|&size| size > 0).collect()
     }
 
+    /// Steps of an epoch.
+    pub fn n_batches(&self) -> usize {
+        self.data.train.len().div_ceil(self.batches(Part::Train)[0])
+    }
+
     /// Prepares the steps for all images of a part, full batches first.
     pub fn prepare_all(&mut self, part: Part) -> Result<Vec<Prepared>> {
         let batches = self.batches(part);
@@ -88,15 +94,21 @@ impl<'a, T: Real> Run<'a, T> {
 
     /// Records, cuts, lowers and places a step, or takes all this from the plans that the trainer was given.
     fn plan(&mut self, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
-        let Trainer { machine, cut, schedule, plans, optimizer, .. } = self.trainer;
+        let Trainer { machine, cut, schedule, plans, kept_plans, optimizer, .. } = self.trainer;
         let (model, store, state) = (self.model, &self.store, &self.state);
         let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE };
         let step = Step::record(recipe, n, kind)?;
         let name = kind.name(n);
         // Plan files hold what a run consists of, not what looks into it.
         let is_planned = matches!(kind, StepKind::Train | StepKind::Evaluate);
-        let planned = match plans {
-            Some(plans) if is_planned => plans.plan(&name, &step.graph, machine)?,
+        // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit this machine.
+        let kept = kept_plans.as_ref().filter(|_| is_planned).and_then(|plans| {
+            let planned = plans.plan(&name, &step.graph, machine).ok()?;
+            planned.plan.check_machine(machine).ok().map(|()| planned)
+        });
+        let planned = match (plans, kept) {
+            (Some(plans), _) if is_planned => plans.plan(&name, &step.graph, machine)?,
+            (_, Some(planned)) => planned,
             _ => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine.units.len()))?,
         };
         planned.plan.check_machine(machine)?;

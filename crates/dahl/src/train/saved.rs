@@ -15,27 +15,34 @@ use dahl_runtime::plan::{Fingerprint, PlanFile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The checkpoint of a run between two steps.
-pub(super) fn checkpoint<T: Real>(run: &Run<'_, T>, position: &Position, n_steps: u64) -> Result<Checkpoint> {
+/// The checkpoint of a run between two steps; `settings` are those of the whole run.
+pub(super) fn checkpoint<T: Real>(
+    run: &Run<'_, T>,
+    position: &Position,
+    settings: &BTreeMap<String, String>,
+) -> Result<Checkpoint> {
     let mut tensors = Tensors::new();
     for (id, name, named) in contents(run)? {
         let range = named.offset..named.offset + named.parameter.shape.len();
         let values: Vec<f64> = run.store.get::<T>(id)[range].iter().map(|value| value.wide()).collect();
         tensors.insert(name, Tensor::from_f64(T::DTYPE, &named.parameter.shape, &values)?);
     }
-    let mut settings = settings(run, n_steps)?;
+    let mut settings = settings.clone();
     settings.extend(run.trainer.notes.clone());
+    settings.insert(SCHEDULE.to_string(), format!("{:?}", run.trainer.schedule));
     position.save(&mut settings);
     Ok(Checkpoint { step: position.step, tensors, settings, plan: run.plans.to_string() })
 }
 
-/// Puts a checkpoint into a run, and says where it is then.
-pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) -> Result<Position> {
+/// Puts a checkpoint into a run that has these settings, and says where it is then.
+pub(super) fn restore<T: Real>(
+    run: &mut Run<'_, T>,
+    checkpoint: &Checkpoint,
+    settings: &BTreeMap<String, String>,
+) -> Result<Position> {
     let position = Position::load(&checkpoint.settings)?;
-    let n_batches = run.data.train.len().div_ceil(run.batches(super::state::Part::Train)[0]);
-    let expected = settings(run, run.trainer.n_steps(n_batches))?;
     let mut differences: Vec<String> = Vec::new();
-    for (key, value) in &expected {
+    for (key, value) in settings {
         let found = checkpoint.settings.get(key).map(String::as_str).unwrap_or_default();
         if found != value {
             let short =
@@ -50,7 +57,9 @@ pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) ->
             Some(tensor)
                 if tensor.dtype() != T::DTYPE.into() || tensor.shape() != &named.parameter.shape[..] =>
             {
-                differences.push(format!("{name} has {:?} elements of {}", tensor.shape(), tensor.dtype()));
+                let (expected, dtype) = (named.parameter.shape, T::DTYPE);
+                let (shape, found) = (tensor.shape(), tensor.dtype());
+                differences.push(format!("{name} is {found}{shape:?}, not {dtype}{expected}"));
             }
             Some(tensor) => {
                 let values = &mut run.store.get_mut::<T>(id)[range];
@@ -67,18 +76,21 @@ pub(super) fn restore<T: Real>(run: &mut Run<'_, T>, checkpoint: &Checkpoint) ->
     }
 }
 
-/// The trainer, with the plans of the checkpoint it goes on from if it has no others and they fit the machine.
-pub(super) fn with_plans(trainer: &Trainer) -> Result<Trainer> {
+/// The trainer, with the plans of the checkpoint it goes on from, if it has no others and they can be executed here. If not, the
+/// steps are planned anew; [`restore`] sees to it that they are cut as before.
+pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
     let mut trainer = trainer.clone();
-    let Some(checkpoint) = trainer.resume.clone().filter(|_| trainer.plans.is_none()) else {
-        return Ok(trainer);
-    };
-    let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan)?;
-    if plans.n_units() == trainer.machine.units.len() {
-        trainer.plans = Some(Arc::new(plans));
-    }
-    Ok(trainer)
+    let plans = trainer.resume.as_ref().filter(|_| trainer.plans.is_none()).and_then(|checkpoint| {
+        let is_same = checkpoint.settings.get(SCHEDULE) == Some(&format!("{:?}", trainer.schedule));
+        let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan).ok();
+        plans.filter(|_| is_same)
+    });
+    trainer.kept_plans = plans.map(Arc::new);
+    trainer
 }
+
+/// The setting that tells who decided which worker executes what; bits do not depend on it.
+const SCHEDULE: &str = "note.schedule";
 
 /// Every array of a run that training changes, parameter by parameter, with the name it has in a checkpoint.
 fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
@@ -97,8 +109,8 @@ fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedPara
     Ok(contents)
 }
 
-/// The settings that bits depend on, which must be the same when a run goes on.
-fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
+/// The settings that bits depend on, which must be the same when a run goes on, once all steps are planned.
+pub(super) fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
         ("model".to_string(), run.model.to_toml()),
@@ -108,6 +120,7 @@ fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, 
         ("batch".to_string(), batch.to_string()),
         ("seed".to_string(), seed.to_string()),
         ("data".to_string(), fingerprint(run.data)?),
+        ("cut".to_string(), run.plans.cut_hash().to_string()),
     ]);
     if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {
         settings.insert("steps in all".to_string(), n_steps.to_string());

@@ -44,22 +44,21 @@ impl State {
         model: &Sequential,
         data: &Dataset,
     ) -> Result<Self> {
-        let mut add = |name: &str, values: &[f64]| -> Result<StateId> {
-            let id = store.add::<T>(name, [values.len()])?;
+        let mut add = |name: &str, len: usize, values: &[f64]| -> Result<StateId> {
+            let id = store.add::<T>(name, [len])?;
             for (to, &from) in store.get_mut::<T>(id).iter_mut().zip(values) {
                 *to = T::from_f64(from);
             }
             Ok(id)
         };
         let values = model.weights().unwrap_or(&[]);
-        let weights = add("weights", values)?;
+        let weights = add("weights", values.len(), values)?;
         let statistics = match model.statistics() {
-            Some(values) if !values.is_empty() => Some(add("statistics", values)?),
+            Some(values) if !values.is_empty() => Some(add("statistics", values.len(), values)?),
             _ => None,
         };
         let names = trainer.optimizer.state_names().iter();
-        let zeros = vec![0.0; values.len()];
-        let optimizer = names.map(|name| add(name, &zeros)).collect::<Result<_>>()?;
+        let optimizer = names.map(|name| add(name, values.len(), &[])).collect::<Result<_>>()?;
         let train = pixels(store, "train", &data.train, data.shape)?;
         let test = pixels(store, "test", &data.test, data.shape)?;
         Ok(State { weights, statistics, optimizer, train, test })

@@ -11,7 +11,7 @@ use crate::optim::Optimizer;
 use crate::random::Stream;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Ports, Store};
-use dahl_runtime::graph::{Graph, Role, Var};
+use dahl_runtime::graph::{Graph, Recorded, Role, Var};
 use std::ops::RangeInclusive;
 
 /// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are short, and so few that
@@ -26,12 +26,12 @@ const COUNTERS: u64 = 0xD0;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepKind {
+pub(super) enum StepKind {
     /// Forward, backward, update.
     Train,
     /// The same, with logits and gradients as outputs, for comparison with other programs.
     TrainDumped,
-    /// The same, with every array as an output, to see where a number went wrong.
+    /// The same, with a copy of everything that is computed as an output, to see where a number went wrong.
     Diagnose,
     /// Forward only, as models are used after training.
     Evaluate,
@@ -41,7 +41,7 @@ pub enum StepKind {
 
 impl StepKind {
     /// What a step of this kind for batches of `n` is called in plan files.
-    pub(super) fn name(self, n: usize) -> String {
+    pub fn name(self, n: usize) -> String {
         let kind = match self {
             StepKind::Train => "train",
             StepKind::TrainDumped => "train_dumped",
@@ -84,6 +84,8 @@ pub(super) struct Step {
     pub metrics: Option<Var>,
     /// Logits and gradients, or probabilities, where they are asked for.
     pub dumped: Vec<Var>,
+    /// A copy of everything that tasks wrote, in order, and what it is called, where that is looked at.
+    pub exposed: Vec<(String, Var)>,
 }
 
 /// What changes from step to step, beside the images.
@@ -113,8 +115,7 @@ impl Step {
             (_, Pixels::Resident { .. }) => *DEPTH.end(),
         };
         let step = Step::record_ahead(recipe, n, kind, depth)?;
-        let tasks = step.graph.tasks().iter();
-        let flops: f64 = tasks.map(|task| task.codelet.flops_per_point * task.bound.points() as f64).sum();
+        let flops: f64 = step.graph.tasks().iter().map(Recorded::flops).sum();
         let fitting = depth.min(((FLOPS_AHEAD / flops) as usize).max(*DEPTH.start()));
         if fitting == depth { Ok(step) } else { Step::record_ahead(recipe, n, kind, fitting) }
     }
@@ -154,6 +155,7 @@ impl Step {
             counter: None,
             metrics: None,
             dumped: Vec::new(),
+            exposed: Vec::new(),
         };
         let logits = recording.output;
         if kind == StepKind::Predict {
@@ -178,10 +180,7 @@ impl Step {
                 step.dumped.push(copy);
             }
             let rate = tape.graph().port("learning_rate", dtype, []);
-            let gradients = match kind {
-                StepKind::Diagnose => tape.array("gradients", [model.n_weights()?]),
-                _ => tape.graph().array("gradients", dtype, [model.n_weights()?], role),
-            };
+            let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
             model.backward(&mut tape, weights, gradients, &recording, doutput)?;
             let state: Vec<Var> = state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
             step.number = optimizer.record(&mut tape, gradients, weights, &state, rate)?;
@@ -191,6 +190,7 @@ impl Step {
             }
         }
         step.counter = tape.counter_port();
+        step.exposed = tape.take_exposed();
         step.graph = graph;
         Ok(step)
     }

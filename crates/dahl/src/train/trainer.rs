@@ -69,6 +69,8 @@ pub struct Trainer {
     pub(super) watchdog: Option<Duration>,
     pub(super) checkpoint: Option<CheckpointSettings>,
     pub(super) resume: Option<Arc<Checkpoint>>,
+    /// The plans of the checkpoint that training goes on from, which are executed as far as they fit.
+    pub(super) kept_plans: Option<Arc<PlanFile>>,
     pub(super) notes: BTreeMap<String, String>,
 }
 
@@ -116,6 +118,7 @@ impl Trainer {
             watchdog: None,
             checkpoint: None,
             resume: None,
+            kept_plans: None,
             notes: BTreeMap::new(),
         }
     }
@@ -210,7 +213,8 @@ impl Trainer {
     /// Goes on from a checkpoint, to the same bits as if training had never been interrupted. Model, data and settings
     /// must be those of the checkpoint; [`Trainer::fit`] refuses it otherwise and names every difference.
     ///
-    /// The plans of the checkpoint are executed if they are for as many workers as there are and no others were given.
+    /// The plans of the checkpoint are executed if they fit this machine and no others were given. Otherwise the steps are
+    /// planned anew, and refused if they would be cut in another way, since bits depend on that.
     pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
         self.resume = Some(Arc::new(checkpoint));
         self
@@ -227,7 +231,8 @@ impl Trainer {
         self.check(model, data)?;
         let mut model = model.clone();
         self.initialise(&mut model)?;
-        in_dtype!(self, T => Run::<T>::new(self, &model, data)?.into_plans())
+        let planned = saved::with_plans(self);
+        in_dtype!(self, T => Run::<T>::new(&planned, &model, data)?.into_plans())
     }
 
     /// The plan of a full training step, for a look at its tasks and its memory.
@@ -235,7 +240,8 @@ impl Trainer {
         self.check(model, data)?;
         let mut model = model.clone();
         self.initialise(&mut model)?;
-        in_dtype!(self, T => Run::<T>::new(self, &model, data)?.plan_full())
+        let planned = saved::with_plans(self);
+        in_dtype!(self, T => Run::<T>::new(&planned, &model, data)?.plan_full())
     }
 
     /// What the first step of [`Trainer::fit`] comes to. The model stays as it is.
@@ -260,21 +266,21 @@ impl Trainer {
     ) -> Result<Report> {
         self.check(model, data)?;
         self.initialise(model)?;
-        let planned = saved::with_plans(self)?;
+        let planned = saved::with_plans(self);
         in_dtype!(self, T => fit::<T>(&planned, model, data, &mut on_event))
     }
 
     /// How well a model does on the test images.
     pub fn evaluate(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
         self.check(model, data)?;
-        let mut model = model.clone();
-        self.initialise(&mut model)?;
-        in_dtype!(self, T => self.evaluate_in::<T>(&model, data))
+        trained(model)?;
+        in_dtype!(self, T => self.evaluate_in::<T>(model, data))
     }
 
     /// The probability of each class for each of these images, row by row. Images are bytes in CHW order, one after the
     /// other.
     pub fn predict(&self, model: &Sequential, images: &[u8]) -> Result<Vec<Vec<f64>>> {
+        trained(model)?;
         let pixels = model.input().len();
         if pixels == 0 || images.is_empty() || !images.len().is_multiple_of(pixels) {
             let (n, input) = (images.len(), model.input());
@@ -363,7 +369,7 @@ impl Trainer {
         let mut steps = run.prepare_all(Part::Test)?;
         let sums = fit::evaluate(&mut run, &mut steps)?;
         let (loss, accuracy) = sums.means();
-        Ok(Evaluation { loss, accuracy, n_images: sums.images })
+        Ok(Evaluation { loss, accuracy, n_images: sums.n_images })
     }
 
     fn predict_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Vec<Vec<f64>>> {
@@ -404,7 +410,7 @@ impl Trainer {
     ) -> Result<(StepDump, (Vec<f64>, Vec<f64>))> {
         let mut run = Run::<T>::new(self, model, data)?;
         let mut prepared = run.prepare(Part::Train, batches[0].len(), StepKind::TrainDumped)?;
-        let mut dump = StepDump::default();
+        let (mut dump, mut bad) = (StepDump::default(), None);
         let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);
         let n_steps = batches.len() as u64;
         let mut feed = run.feed(Part::Train, batches.concat().into_iter());
@@ -416,6 +422,10 @@ impl Trainer {
                 feed.fill::<T>(step, ports, &batches[i as usize], info)
             },
             |i, metrics, outputs| {
+                if bad.is_some() || !metrics.loss.is_finite() {
+                    bad.get_or_insert((i + 1, metrics.loss));
+                    return ControlFlow::Break(());
+                }
                 dump.losses.push(metrics.loss);
                 if i == 0 {
                     let wide = |var| outputs.get::<T>(var).iter().map(|value| value.wide()).collect();
@@ -426,6 +436,19 @@ impl Trainer {
         );
         feed.check()?;
         ran?;
+        if let Some((step, loss)) = bad {
+            return Err(Error::setting(format!(
+                "the loss is {loss} at step {step}; use a smaller learning rate"
+            )));
+        }
         Ok((dump, run.values()))
+    }
+}
+
+/// Refuses a model that cannot know anything yet.
+fn trained(model: &Sequential) -> Result<()> {
+    match model.weights() {
+        Some(_) => Ok(()),
+        None => Err(Error::setting("the model has no weights yet: train it, or load some")),
     }
 }

@@ -120,6 +120,13 @@ impl PlanFile {
         self.steps.iter().map(|step| step.name.as_str())
     }
 
+    /// The hash of what bits depend on: the cut of every task of every step, whoever executes it.
+    pub fn cut_hash(&self) -> Fingerprint {
+        let text = self.to_string();
+        let is_cut = |line: &&str| line.starts_with("step ") || line.starts_with("task ");
+        Fingerprint::of_bytes(text.lines().filter(is_cut).flat_map(|line| line.bytes().chain([b'\n'])))
+    }
+
     /// Number of units that the plans are for; 0 without plans.
     pub fn n_units(&self) -> usize {
         self.steps.iter().map(|step| step.machine.0.len()).max().unwrap_or(0)

@@ -49,7 +49,7 @@ fn function<T: Real>(call: &Call<'_>) -> impl Fn(T) -> T {
 }
 
 /// By squaring.
-pub(super) fn whole_power<T: Real>(mut x: T, exponent: impl Into<u64>) -> T {
+pub(crate) fn whole_power<T: Real>(mut x: T, exponent: impl Into<u64>) -> T {
     let mut exponent: u64 = exponent.into();
     let mut product = T::from_f64(1.0);
     while exponent > 0 {
