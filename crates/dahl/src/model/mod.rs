@@ -278,6 +278,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn weights_that_no_memory_holds_are_an_error() {
+        // Each layer can be counted; all together have more bytes than addresses.
+        let model = Sequential::new([1, 1 << 10, 1 << 9]).flatten();
+        let mut model = (0..256).fold(model, |model, _| model.dense(1 << 19));
+        let message = model.initialise(1).unwrap_err().to_string();
+        assert!(message.contains("weights, more than the memory holds"), "{message}");
+    }
+
+    #[test]
     fn seed_has_the_parameters_of_its_pytorch_twin() {
         let model = Sequential::seed([1, 28, 28], 10);
         let names: Vec<(String, Shape)> =
