@@ -9,6 +9,7 @@ mod cut;
 mod place;
 mod memory;
 mod profile;
+mod reuse;
 mod hash;
 pub mod file;
 
