@@ -16,6 +16,7 @@ pub mod schedule;
 pub mod plan;
 pub mod engine;
 pub mod trace;
+pub mod perf;
 
 pub(crate) mod sync;
 
