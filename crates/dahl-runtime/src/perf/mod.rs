@@ -13,9 +13,12 @@ mod summary;
 mod history;
 mod regression;
 mod models;
+mod simulate;
+mod predict;
 
 pub use history::{History, N_RUNS, Run, RunId};
 pub use key::{Condition, Key};
 pub use models::{Entry, Estimate, Models, Source};
+pub use predict::{Costs, Link, Prediction, Sources, Why, predict};
 pub use regression::{Point, Regression, guess};
 pub use summary::{MAX_WARM_UP, N_BLOCKS, OUTLIER_SIGMAS, Observed, Summary, observe};
