@@ -17,6 +17,7 @@ Examples:
   dahl trace run.json                         how the workers' time was spent
   dahl trace run.json --json                  the same for programs
   dahl trace run.json --to perfetto -o run.pftrace
+  dahl trace run.json --to html -o run.html   a page for any browser, offline
   dahl trace run.json --to dot | dot -Tsvg > graph.svg")]
 pub struct Args {
     /// A trace in dahl's own format (.json)
@@ -40,6 +41,8 @@ enum FormatArg {
     Paje,
     /// The task graph, for Graphviz
     Dot,
+    /// A page for any browser that needs nothing else
+    Html,
     /// dahl's own format
     Json,
 }
@@ -51,6 +54,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         (Some(FormatArg::Perfetto), _) => Format::Perfetto,
         (Some(FormatArg::Paje), _) => Format::Paje,
         (Some(FormatArg::Dot), _) => Format::Dot,
+        (Some(FormatArg::Html), _) => Format::Html,
         (Some(FormatArg::Json), _) => Format::Json,
         (None, Some(path)) => Format::of_path(path)?,
         (None, None) if args.json => {
