@@ -10,6 +10,8 @@ use crate::error::Result;
 pub const ASSEMBLE: &str = "assemble";
 /// The name of the reducing task in plans and traces.
 pub const REDUCE: &str = "reduce";
+/// The version of both.
+pub const VERSION: u32 = 1;
 
 /// Copies the region of every input into the one output, whatever their layouts: halos, tiles of another size,
 /// a change of layout. The inputs are pieces of one array and cover the output.

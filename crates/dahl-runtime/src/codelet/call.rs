@@ -24,6 +24,44 @@ pub struct CallSpec {
     pub accumulate: bool,
 }
 
+impl CallSpec {
+    /// The shapes, layouts and element types (where they are not `dtype`) of all arguments, the integer parameters and `+` for a call
+    /// that accumulates. Dimensions that data index are `*`: how long they are plays no part.
+    pub fn footprint(&self, dtype: Dtype, is_gathered: impl Fn(usize, usize) -> bool) -> String {
+        let mut text = String::new();
+        for (number, arg) in self.args.iter().enumerate() {
+            if number == self.n_inputs {
+                text.push_str("> ");
+            }
+            let extents = arg.region.shape();
+            let dims = extents.iter().enumerate().map(|(dim, extent)| match is_gathered(number, dim) {
+                true => "*".to_string(),
+                false => extent.to_string(),
+            });
+            let dims: Vec<String> = dims.collect();
+            text.push_str(if dims.is_empty() { "scalar" } else { "" });
+            text.push_str(&dims.join("x"));
+            match arg.layout {
+                Layout::RowMajor => {}
+                Layout::Lanes(lanes) => text.push_str(&format!("/{lanes}")),
+                Layout::Strided(_) => text.push_str("/strided"),
+            }
+            if arg.dtype != dtype {
+                text.push_str(&format!(":{}", arg.dtype));
+            }
+            text.push(' ');
+        }
+        for (i, int) in self.ints.iter().enumerate() {
+            text.push_str(if i == 0 { "| " } else { "" });
+            text.push_str(&format!("{int} "));
+        }
+        if self.accumulate {
+            text.push('+');
+        }
+        text
+    }
+}
+
 /// One argument of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgSpec {

@@ -8,7 +8,7 @@
 //! order just before somebody needs the sum. Neither depends on who executes what.
 
 use super::edges::data_edges;
-use super::lowered::{Access, Buffer, BufferKind, Lowered, Place, Task};
+use super::lowered::{Access, Buffer, BufferKind, Gathered, Lowered, Place, Task};
 use super::tiles::{TileOf, Tiles, whole};
 use super::{Graph, Recorded, Role, Var};
 use crate::array::{Dtype, Layout, Region, Shape};
@@ -228,16 +228,20 @@ impl<'a> Lowering<'a> {
                 scalars: recorded.scalars.clone(),
                 accumulate,
             };
+            let points = recorded.bound.points_in(tile);
             self.out.tasks.push(Task {
                 codelet: recorded.codelet.name,
                 implementation: cut.implementation.name,
+                version: cut.implementation.version,
+                dtype: recorded.dtype,
                 origin: Some(index),
                 tile: self.tile,
                 kernel: cut.implementation.kernel,
                 spec,
                 places,
                 accesses,
-                flops: recorded.codelet.flops_per_point * recorded.bound.points_in(tile) as f64,
+                gathered: gathered(recorded, points),
+                flops: recorded.codelet.flops_per_point * points as f64,
                 priority: recorded.priority,
                 location: self.line,
             });
@@ -327,12 +331,15 @@ impl<'a> Lowering<'a> {
                 let mut task = Task {
                     codelet: builtin::ASSEMBLE,
                     implementation: "reference",
+                    version: builtin::VERSION,
+                    dtype: var.dtype,
                     origin: None,
                     tile: self.tile,
                     kernel: builtin::assemble(var.dtype),
                     spec: CallSpec { n_inputs: pieces.len(), ..CallSpec::default() },
                     places: Vec::new(),
                     accesses: Vec::new(),
+                    gathered: Vec::new(),
                     flops: 0.0,
                     priority: self.priority,
                     location: self.line,
@@ -448,6 +455,8 @@ impl<'a> Lowering<'a> {
                 self.out.tasks.push(Task {
                     codelet: builtin::REDUCE,
                     implementation: "reference",
+                    version: builtin::VERSION,
+                    dtype,
                     origin: None,
                     tile: (tile, tiles.len()),
                     kernel: builtin::reduce(dtype, how),
@@ -461,6 +470,7 @@ impl<'a> Lowering<'a> {
                     },
                     places: vec![Place { buffer: source, offset: 0 }, Place { buffer: target, offset: 0 }],
                     accesses,
+                    gathered: Vec::new(),
                     flops: (part.len() * (groups - 1)) as f64,
                     priority: self.priority,
                     location,
@@ -532,4 +542,13 @@ fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduction>> {
         Some(Reduction { how, axes, n_tiles })
     };
     (0..args.len()).map(of_arg).collect()
+}
+
+/// The arguments that data index; each point of the iteration reads one element of them.
+fn gathered(recorded: &Recorded, points: usize) -> Vec<Gathered> {
+    let of = |(arg, var): (usize, &Var)| {
+        let dims: Vec<bool> = recorded.bound.dims(arg).iter().map(Option::is_none).collect();
+        dims.contains(&true).then(|| Gathered { arg, dims, bytes: points * var.dtype.bytes() })
+    };
+    recorded.args.iter().enumerate().filter_map(of).collect()
 }

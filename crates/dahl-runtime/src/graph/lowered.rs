@@ -4,6 +4,7 @@
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
 use super::{Role, StateId, Var};
+use crate::array::Dtype;
 use crate::codelet::{CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
@@ -59,6 +60,17 @@ pub struct Place {
     pub offset: usize,
 }
 
+/// An argument that data index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    /// The argument.
+    pub arg: usize,
+    /// Whether data index each of its dimensions.
+    pub dims: Vec<bool>,
+    /// The most bytes of it that are read.
+    pub bytes: usize,
+}
+
 /// A task on tile buffers.
 #[derive(Clone)]
 pub struct Task {
@@ -66,6 +78,10 @@ pub struct Task {
     pub codelet: &'static str,
     /// The implementation's name.
     pub implementation: &'static str,
+    /// The implementation's version.
+    pub version: u32,
+    /// The element type it computes in.
+    pub dtype: Dtype,
     /// The recorded task that this is a tile of; none for copies and reductions that lowering inserted.
     pub origin: Option<usize>,
     /// Which tile of how many.
@@ -78,6 +94,8 @@ pub struct Task {
     pub places: Vec<Place>,
     /// What it touches.
     pub accesses: Vec<Access>,
+    /// The arguments of which only some elements are read: data say which, so that all of it counts as touched.
+    pub gathered: Vec<Gathered>,
     /// Floating-point operations.
     pub flops: f64,
     /// How urgent it was recorded to be.
@@ -87,9 +105,23 @@ pub struct Task {
 }
 
 impl Task {
-    /// Bytes that the task touches.
+    /// Bytes that the task moves. Of what is gathered only the elements that are read count.
     pub fn bytes(&self) -> usize {
-        self.accesses.iter().map(|access| access.range.len()).sum()
+        let moved = |access: &Access| match self.gathered.iter().find(|gathered| gathered.arg == access.arg) {
+            Some(gathered) => access.range.len().min(gathered.bytes),
+            None => access.range.len(),
+        };
+        self.accesses.iter().map(moved).sum()
+    }
+
+    /// What its time depends on beside who computes it and where: the shapes, layouts and element types of its arguments, the
+    /// integer parameters, and whether it adds to what is there. Tasks that differ only in position have the same footprint.
+    pub fn footprint(&self) -> String {
+        let mut text = self.spec.footprint(self.dtype, |arg, dim| {
+            self.gathered.iter().any(|gathered| gathered.arg == arg && gathered.dims[dim])
+        });
+        text.truncate(text.trim_end().len());
+        text
     }
 
     /// A rough guess of its time, good enough to compare tasks of a graph.

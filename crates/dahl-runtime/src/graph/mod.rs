@@ -18,7 +18,7 @@ mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
 pub use lower::lower;
-pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Lowered, Place, Task, TaskId};
+pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
 
 use crate::array::{Dtype, Shape};
 use crate::codelet::Codelet;

@@ -1,6 +1,6 @@
 //! dahl's own format: one JSON array per line, each beginning with what it is.
 //!
-//! The first line is `["dahl-trace",1]`, the last one `["end",n]` with the number of lines before it, so that neither
+//! The first line is `["dahl-trace",2]`, the last one `["end",n]` with the number of lines before it, so that neither
 //! another version nor a file that was cut off is taken for a whole trace. In between, in this order:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ["schedule","planned" | "open" | "submitted"]
 //! ["memory",name]
 //! ["worker",kind,memory,core or null]
-//! ["task",codelet,implementation,tile,tiles,bytes,flops,worker or null,line]
+//! ["task",codelet,implementation,version,dtype,footprint,"cold" | "warm",tile,tiles,bytes,flops,worker or null,line]
 //! ["edge",from,to,distance,"data" | "memory"]
 //! ["block",name,bytes]
 //! ["dropped",list,n]
@@ -26,8 +26,10 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
 /// Rises when older programs could no longer read what is written.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const MAGIC: &str = "dahl-trace";
+const COLD: &str = "cold";
+const WARM: &str = "warm";
 
 const SCHEDULES: [(&str, Schedule); 3] =
     [("planned", Schedule::Planned), ("open", Schedule::Open), ("submitted", Schedule::Submitted)];
@@ -51,11 +53,13 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         line(format_args!("\"worker\",{},{memory},{}", quoted(kind), or_null(*core)))?;
     }
     for task in &scene.tasks {
-        let TaskInfo { codelet, implementation, tile, bytes, flops, worker, line: source } = task;
-        let (codelet, implementation, source) = (quoted(codelet), quoted(implementation), quoted(source));
-        let (tile, tiles, worker) = (tile.0, tile.1, or_null(*worker));
+        let (codelet, implementation) = (quoted(&task.codelet), quoted(&task.implementation));
+        let (dtype, footprint) = (quoted(&task.dtype), quoted(&task.footprint));
+        let TaskInfo { version, tile: (tile, tiles), bytes, flops, .. } = task;
+        let warmth = if task.is_cold { COLD } else { WARM };
+        let (worker, source) = (or_null(task.worker), quoted(&task.line));
         line(format_args!(
-            "\"task\",{codelet},{implementation},{tile},{tiles},{bytes},{flops},{worker},{source}"
+            "\"task\",{codelet},{implementation},{version},{dtype},{footprint},\"{warmth}\",{tile},{tiles},{bytes},{flops},{worker},{source}"
         ))?;
     }
     for Edge { from, to, distance, kind } in &scene.edges {
@@ -169,10 +173,28 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
             trace.n_dropped.resize(n + 1, 0);
         }
         "task" => {
-            let (codelet, implementation) = (f.text()?, f.text()?);
+            let (codelet, implementation, version) = (f.text()?, f.text()?, f.number()?);
+            let (dtype, footprint) = (f.text()?, f.text()?);
+            let is_cold = match f.text()?.as_str() {
+                COLD => true,
+                WARM => false,
+                other => return Err(format!("a task is {COLD} or {WARM}, not '{other}'")),
+            };
             let (tile, bytes, flops) = ((f.number()?, f.number()?), f.number()?, f.number()?);
             let (worker, line) = (f.optional()?, f.text()?);
-            scene.tasks.push(TaskInfo { codelet, implementation, tile, bytes, flops, worker, line });
+            scene.tasks.push(TaskInfo {
+                codelet,
+                implementation,
+                version,
+                dtype,
+                footprint,
+                is_cold,
+                tile,
+                bytes,
+                flops,
+                worker,
+                line,
+            });
         }
         "edge" => {
             let n = scene.tasks.len();

@@ -24,6 +24,14 @@ pub struct TaskInfo {
     pub codelet: String,
     /// The implementation's name.
     pub implementation: String,
+    /// The implementation's version.
+    pub version: u32,
+    /// The element type it computes in.
+    pub dtype: String,
+    /// What its time depends on otherwise; see [`Task::footprint`](crate::graph::Task::footprint).
+    pub footprint: String,
+    /// Whether most of what it reads must come from outside of its worker's caches, by the plan.
+    pub is_cold: bool,
     /// Which tile of how many.
     pub tile: (usize, usize),
     /// Bytes that it moves: the size of everything it reads or writes.
@@ -91,9 +99,14 @@ impl Scene {
     /// A lowered graph and its plan on these units.
     pub fn new(lowered: &Lowered, plan: &Plan, units: &[Unit]) -> Self {
         let workers = plan.placement().map(|placement| placement.workers());
+        let cold = plan.cold(lowered);
         let task = |(id, task): (usize, &crate::graph::Task)| TaskInfo {
             codelet: task.codelet.to_string(),
             implementation: task.implementation.to_string(),
+            version: task.version,
+            dtype: task.dtype.to_string(),
+            footprint: task.footprint(),
+            is_cold: cold[id],
             tile: task.tile,
             bytes: task.bytes(),
             flops: task.flops,

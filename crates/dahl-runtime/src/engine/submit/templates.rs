@@ -137,6 +137,9 @@ impl Template {
         TaskInfo {
             codelet: self.codelet.name.to_string(),
             implementation: self.implementation.name.to_string(),
+            version: self.implementation.version,
+            dtype: self.implementation.dtype.to_string(),
+            footprint: self.spec.footprint(self.implementation.dtype, |_, _| false).trim_end().to_string(),
             tile: (0, 1),
             bytes: self.spec.args.iter().map(bytes).sum(),
             flops: self.codelet.flops_per_point * self.points as f64,

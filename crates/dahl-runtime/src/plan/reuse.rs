@@ -1,0 +1,66 @@
+//! Which tasks find their inputs in their worker's caches.
+//!
+//! A worker executes its list in order, so what it touched between two uses of a buffer is known before the run. If that is
+//! less than its caches hold, and nobody else wrote the buffer meanwhile, the second use is *warm*. It is a coarse picture of a
+//! cache, good enough to tell two kinds of executions apart whose times differ.
+
+use super::{Order, Plan};
+use crate::graph::{Lowered, TaskId};
+
+/// What a worker's own caches are taken to hold: the second-level cache of common cores.
+const CACHE_BYTES: u64 = 1 << 20;
+
+impl Plan {
+    /// For each task, whether less than half of what it reads is in its worker's caches. Where the order is open nobody
+    /// knows, and all tasks are cold.
+    pub fn cold(&self, lowered: &Lowered) -> Vec<bool> {
+        let n_tasks = lowered.tasks().len();
+        let Order::Planned(placement) = &self.order else { return vec![true; n_tasks] };
+        let (workers, n_workers) = (placement.workers(), placement.order.len());
+        let mut cold = vec![false; n_tasks];
+        // Bytes that each worker has touched so far, and what that was when it last touched each buffer.
+        let mut touched = vec![0_u64; n_workers];
+        let mut last = vec![vec![None; n_workers]; lowered.buffers().len()];
+        // Steps follow each other, so the second one shows what a step finds.
+        for _ in 0..2 {
+            for &id in &placement.sequence {
+                cold[id as usize] = step(lowered, id, workers[id as usize], &mut touched, &mut last);
+            }
+        }
+        cold
+    }
+}
+
+/// Executes a task, and says whether it was cold.
+fn step(
+    lowered: &Lowered,
+    id: TaskId,
+    worker: usize,
+    touched: &mut [u64],
+    last: &mut [Vec<Option<u64>>],
+) -> bool {
+    let task = &lowered.tasks()[id as usize];
+    let (mut read, mut near) = (0, 0);
+    for access in &task.accesses {
+        let bytes = match task.gathered.iter().find(|gathered| gathered.arg == access.arg) {
+            // Other elements of it each time.
+            Some(gathered) => {
+                read += gathered.bytes as u64;
+                touched[worker] += gathered.bytes as u64;
+                continue;
+            }
+            None => access.range.len() as u64,
+        };
+        let when = &mut last[access.buffer];
+        if access.reads {
+            read += bytes;
+            near += when[worker].filter(|&at| touched[worker] - at <= CACHE_BYTES).map_or(0, |_| bytes);
+        }
+        if access.writes {
+            when.fill(None);
+        }
+        touched[worker] += bytes;
+        when[worker] = Some(touched[worker]);
+    }
+    2 * near < read
+}
