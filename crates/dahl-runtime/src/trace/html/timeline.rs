@@ -199,11 +199,14 @@ fn tasks_to_json(trace: &Trace, ids: &[TaskId]) -> String {
     fields.extend(texts("codelets", "codelet", |task| &task.codelet));
     fields.extend(texts("implementations", "implementation", |task| &task.implementation));
     fields.extend(texts("lines", "line", |task| &task.line));
+    fields.extend(texts("dtypes", "dtype", |task| &task.dtype));
+    fields.extend(texts("footprints", "footprint", |task| &task.footprint));
     fields.extend([
         ("tile", column(|task| task.tile.0 as f64)),
         ("tiles", column(|task| task.tile.1 as f64)),
         ("flops", column(|task| task.flops)),
         ("bytes", column(|task| task.bytes as f64)),
+        ("cold", column(|task| f64::from(u8::from(task.is_cold)))),
     ]);
     object(&fields)
 }

@@ -7,13 +7,13 @@ const PALETTES = {
       "#8d6748", "#94a8dd", "#eeb98a", "#8fcdc4", "#dc9fc0", "#b9a8e0"],
     // Dependency, nothing ready, memory edge, transfer, not released, overhead.
     idle: ["#e06666", "#f0ad4e", "#a64ca6", "#2f86a6", "#8d97a5", "#c9cfd8"],
-    card: "#ffffff", text: "#1b1f27", soft: "#5b6472", line: "#e1e4e9", strong: "#c5cad3", accent: "#2456c7", row: "#f3f4f7",
+    others: "#7d8593", card: "#ffffff", text: "#1b1f27", soft: "#5b6472", line: "#e1e4e9", strong: "#c5cad3", accent: "#2456c7", row: "#f3f4f7",
   },
   dark: {
     tasks: ["#6f9bf2", "#eba04c", "#45bfae", "#d9719f", "#a9c653", "#9a80e0", "#7fcbf2", "#e37a64", "#4aa882", "#ecd06b",
       "#b58b68", "#4f66a8", "#a06f3c", "#3b7d74", "#93486f", "#65559c"],
     idle: ["#d45757", "#c98a2c", "#b565b5", "#3f9cbf", "#737d8c", "#48505d"],
-    card: "#181c23", text: "#e7eaf0", soft: "#9aa4b3", line: "#2a303a", strong: "#414957", accent: "#8fb1ff", row: "#1e232c",
+    others: "#8b94a3", card: "#181c23", text: "#e7eaf0", soft: "#9aa4b3", line: "#2a303a", strong: "#414957", accent: "#8fb1ff", row: "#1e232c",
   },
 };
 
@@ -22,7 +22,8 @@ let palette = PALETTES.light;
 /// The colour of a kind: `task:0` (a codelet by its rank), `idle:3` (a reason), or a name.
 function cssColour(kind) {
   const [what, number] = kind.split(":");
-  if (what === "task") return palette.tasks[number % palette.tasks.length];
+  // What takes least of the time shares a grey.
+  if (what === "task") return palette.tasks[number] ?? palette.others;
   if (what === "idle") return palette.idle[number % palette.idle.length];
   return palette[what];
 }

@@ -99,7 +99,9 @@ function describe(data, row, i) {
       ["memory", rate(tasks.bytes[kind], "GB/s")],
       ["on", row.name],
     ];
-    const line = tasks.lines[tasks.line[kind]];
+    const dtype = tasks.dtypes[tasks.dtype[kind]], shapes = tasks.footprints[tasks.footprint[kind]], line = tasks.lines[tasks.line[kind]];
+    if (dtype) pairs.push(["data", `${dtype}, ${tasks.cold[kind] ? "not in the cache" : "in the cache"} by plan`]);
+    if (shapes) pairs.push(["shapes", shapes]);
     if (line) pairs.push(["recorded at", line]);
     return { title: tasks.codelets[tasks.codelet[kind]], pairs, colour: `task:${tasks.rank[kind]}`, isTask: true };
   }

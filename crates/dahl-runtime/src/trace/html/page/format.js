@@ -2,23 +2,24 @@
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
-/// A number with about `digits` significant digits, never in powers of ten.
-function significant(value, digits = 3) {
+/// A number with about `digits` significant digits, never in powers of ten. In columns, zeros at the end stay.
+function significant(value, digits = 3, isInColumn = false) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  const places = size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size) + 1e-9));
-  return value.toLocaleString("en", { maximumFractionDigits: Math.min(places, 12), minimumFractionDigits: 0 });
+  const places = Math.min(size === 0 ? 0 : Math.max(0, digits - 1 - Math.floor(Math.log10(size) + 1e-9)), 12);
+  return value.toLocaleString("en", { maximumFractionDigits: places, minimumFractionDigits: isInColumn ? places : 0 });
 }
 
-function duration(nanos, digits = 3) {
+function duration(nanos, digits = 3, isInColumn = false) {
   if (!Number.isFinite(nanos)) return "–";
   const [size, unit] = UNITS.find(([size]) => Math.abs(nanos) >= 0.9995 * size) ?? UNITS[3];
-  return `${significant(nanos / size, digits)} ${unit}`;
+  // There is nothing below a nanosecond in a trace, but means may be.
+  return `${significant(nanos / size, size === 1 ? Math.min(digits, 3) : digits, isInColumn)} ${unit}`;
 }
 
 /// A moment of the trace, exact to the nanosecond below a second.
 function moment(nanos) {
-  return duration(nanos, 7);
+  return nanos === 0 ? "0" : duration(nanos, 7);
 }
 
 function count(n, thing) {
@@ -48,6 +49,7 @@ function ticks(low, high, n, isBinary = false) {
     step = power * ([1, 2, 5, 10].find(factor => factor * power >= raw * 0.999) ?? 10);
   }
   const values = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step && values.length < 1000; i++) values.push(i * step);
+  // Adding zero turns −0 into 0.
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step && values.length < 1000; i++) values.push(i * step + 0);
   return { values, step };
 }

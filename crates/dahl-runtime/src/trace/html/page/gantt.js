@@ -1,6 +1,6 @@
 // The Gantt chart: what is in view, how it is drawn, and how mouse and keys move it.
 
-const AXIS = 40, SHORTEST_ROW = 3, TALLEST_ROW = 48, CHART_MIN = 120, CHART_MAX = 620, SHORTEST_VIEW = 20;
+const AXIS = 40, SHORTEST_ROW = 3, TALLEST_ROW = 64, CHART_MIN = 120, CHART_MAX = 648, SHORTEST_VIEW = 20;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif";
 
 class Gantt {
@@ -10,8 +10,7 @@ class Gantt {
     this.context.font = FONT;
     const widest = Math.max(...data.rows.map(row => this.context.measureText(row.name).width));
     this.gutter = Math.min(160, Math.ceil(widest) + 28);
-    const n = data.rows.length;
-    this.rowHeight = Math.max(SHORTEST_ROW, Math.min(34, Math.floor((CHART_MAX - AXIS) / n)));
+    this.rowHeight = this.usualRowHeight();
     this.scroll = 0;
     this.useful = this.busy(600);
     this.recolour();
@@ -28,6 +27,17 @@ class Gantt {
     const { first, last } = this.data;
     const room = 0.01 * (last - first);
     return [first - room, last + room];
+  }
+
+  /// So that all rows are seen, if they can be.
+  usualRowHeight() {
+    return Math.max(SHORTEST_ROW, Math.min(44, Math.floor((CHART_MAX - AXIS) / this.data.rows.length)));
+  }
+
+  showAll() {
+    this.setRowHeight(this.usualRowHeight());
+    this.scrollTo(0);
+    this.set(...this.bounds());
   }
 
   /// At first: everything, or where that is too much to see anything, the newest few steps.
@@ -259,7 +269,8 @@ class Gantt {
       const x = Math.round(this.xOf(value)) + 0.5;
       context.moveTo(x, AXIS - 6);
       context.lineTo(x, AXIS);
-      context.fillText(value === 0 ? "0" : duration(value, digits), x + 4, AXIS - 8);
+      const text = value === 0 ? "0" : duration(value, digits);
+      if (x + 4 + context.measureText(text).width < width - 4) context.fillText(text, x + 4, AXIS - 8);
     }
     context.moveTo(gutter, AXIS - 0.5);
     context.lineTo(width, AXIS - 0.5);
@@ -286,9 +297,10 @@ class Gantt {
       for (let i = Math.max(from - 1, 0); i < steps.length && steps[i][0] <= this.until; i++) {
         const text = `step ${steps[i][1].toLocaleString("en")}`, x = Math.max(this.xOf(steps[i][0]), gutter) + 4;
         const isCut = i + 1 < steps.length && this.xOf(steps[i + 1][0]) - x < context.measureText(text).width + 4;
-        if (x < free || (steps[i][0] < this.from && isCut)) continue;
+        const right = x + context.measureText(text).width;
+        if (x < free || right > width - 4 || (steps[i][0] < this.from && isCut)) continue;
         context.fillText(text, x, 11);
-        free = x + context.measureText(text).width + 14;
+        free = right + 14;
       }
     }
     context.restore();
@@ -433,7 +445,7 @@ class Gantt {
       up: () => this.scrollTo(this.scroll - 3 * this.rowHeight), down: () => this.scrollTo(this.scroll + 3 * this.rowHeight),
       taller: () => this.setRowHeight(Math.max(this.rowHeight * 1.4, this.rowHeight + 1)),
       shorter: () => this.setRowHeight(Math.min(this.rowHeight / 1.4, this.rowHeight - 1)),
-      all: () => this.set(...this.bounds()),
+      all: () => this.showAll(),
     };
     this.hover(null);
     actions[action]?.();

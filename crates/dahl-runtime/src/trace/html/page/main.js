@@ -24,7 +24,7 @@ function notes() {
 function figures(spent) {
   const workers = data.rows.filter(row => row.isWorker).length;
   const own = data.isEmpty ? [] : [
-    ["median step", data.nComplete > 0 ? duration(data.median_step) : null],
+    ["median step", data.nComplete > 0 ? duration(data.median_step, 3, true) : null],
     ["time in kernels", spent ? percent(spent.kernels / spent.all) : null],
     ["workers", workers.toLocaleString("en")],
     ["executions shown", data.nTasks.toLocaleString("en")],
@@ -40,15 +40,16 @@ function legend() {
   for (const row of data.rows) for (let i = 0; i < row.n; i++) if (row.kind[i] < 0) seen.add(-1 - row.kind[i]);
   const entries = data.codelets.map((name, rank) => [`task:${rank}`, name, false]);
   const reasons = data.reasons.map((name, reason) => [`idle:${reason}`, `idle: ${name}`, true]).filter((_, reason) => seen.has(reason));
-  const buttons = [...entries, ...reasons].map(([kind, name, isIdle], i) => element("button", {
-    type: "button", "aria-pressed": "false", class: i === entries.length ? "gap-before" : null,
+  const buttons = [...entries, ...reasons].map(([kind, name, isIdle]) => element("button", {
+    type: "button", "aria-pressed": "false",
     onclick: event => {
       const isOn = gantt.highlighted !== kind;
       for (const button of buttons) button.setAttribute("aria-pressed", String(isOn && button === event.currentTarget));
       gantt.highlight(isOn ? kind : null);
     },
   }, swatch(kind, isIdle), name));
-  byId("legend").append(...buttons);
+  const [ofTasks, ofGaps] = [buttons.slice(0, entries.length), buttons.slice(entries.length)];
+  byId("legend").append(element("div", {}, ofTasks), element("div", {}, ofGaps));
 }
 
 function start() {
@@ -103,6 +104,8 @@ window.dahlReport = {
     const x = gantt.xOf((row.start[at] + row.end[at]) / 2), y = AXIS + (worker + 0.5) * gantt.rowHeight - gantt.scroll;
     return { x: left + x, y: top + y, isInView: x >= gantt.gutter && x <= gantt.width && y >= AXIS && y <= gantt.height };
   },
+  /// How many executions of a worker there are.
+  nOf: worker => data.rows[worker].nTasks,
   /// Milliseconds of the newest pictures.
   paints: () => [...(gantt?.paints ?? [])],
 };

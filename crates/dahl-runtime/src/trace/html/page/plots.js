@@ -36,7 +36,7 @@ class Plot {
     this.width = width;
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     const parts = [];
-    const { values, step } = ticks(this.low, this.high, 4, this.isBinary);
+    const { values, step } = ticks(this.low, this.high, 5, this.isBinary);
     for (const value of values) {
       const y = Math.round(this.y(value)) + 0.5;
       parts.push(shape("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
@@ -159,7 +159,7 @@ function curvePlot(host, raw) {
       return { title: `${raw.x} ${significant(x, 9)}`, pairs, points: series.map((s, n) => [valueAt(s, x) ?? NaN, cssColour(`task:${n}`)]) };
     },
   });
-  figure.append(element("p", {}, `by ${raw.x}${merged}`),
+  figure.append(element("p", { class: "along" }, `by ${raw.x}${merged}`),
     numbersTable([raw.x, ...series.map(s => s.name)], longest.x.map(x => [significant(x, 9), ...series.map(s => text(valueAt(s, x)))])));
   return true;
 }

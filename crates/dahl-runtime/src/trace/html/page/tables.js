@@ -33,11 +33,11 @@ const COLUMNS = [
     element("i", {}, element("b", { "data-colour": `task:${stat.rank}`, style: { width: `${100 * stat.share}%`, background: cssColour(`task:${stat.rank}`) } })),
     element("span", {}, percent(stat.share)))],
   ["Count", stat => stat.n, stat => stat.n.toLocaleString("en")],
-  ["Total", stat => stat.total, stat => duration(stat.total)],
-  ["Mean", stat => stat.mean, stat => duration(stat.mean)],
-  ["Median", stat => stat.median, stat => duration(stat.median)],
-  ["GFLOP/s", stat => stat.gflops, stat => stat.flops > 0 ? significant(stat.gflops) : "–"],
-  ["GB/s", stat => stat.gbytes, stat => stat.bytes > 0 ? significant(stat.gbytes) : "–"],
+  ["Total", stat => stat.total, stat => duration(stat.total, 3, true)],
+  ["Mean", stat => stat.mean, stat => duration(stat.mean, 3, true)],
+  ["Median", stat => stat.median, stat => duration(stat.median, 3, true)],
+  ["GFLOP/s", stat => stat.gflops, stat => stat.flops > 0 ? significant(stat.gflops, 3, true) : "–"],
+  ["GB/s", stat => stat.gbytes, stat => stat.bytes > 0 ? significant(stat.gbytes, 3, true) : "–"],
 ];
 
 /// The table of codelets, sorted by whatever heading is clicked.

@@ -1,0 +1,54 @@
+//! The pictures in `docs/`.
+
+use super::*;
+use std::path::PathBuf;
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+fn save(page: &mut Chromium, name: &str) {
+    page.next_frame();
+    std::fs::create_dir_all(docs()).expect("a folder");
+    let picture = page.screenshot();
+    println!("{name}: {} KB", picture.len() / 1000);
+    std::fs::write(docs().join(name), picture).expect("written");
+}
+
+#[test]
+#[ignore = "writes the pictures in docs/"]
+fn pictures_of_reports() {
+    let Some(mut page) = browser("pictures", 1280, 1240) else { return };
+    let folder = Folder::new("browser-pictures");
+    let (html, saved) = (folder.file("run.html"), folder.file("run.json"));
+    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fashion-mnist");
+    let data = if images.is_dir() { images.to_str().expect("a path in UTF-8") } else { "digits" };
+    let model = ["--model", "lenet5", "--lr", "0.05", "--epochs", "6"];
+    success(
+        &[&["train", "--data", data, "--workers", "2", "--report", &html, "--trace", &saved], &model[..]]
+            .concat(),
+    );
+    let trace = Trace::load(&saved).expect("a trace");
+    for scheme in ["light", "dark"] {
+        page.prefer(scheme);
+        page.open(Path::new(&html));
+        // Something in the middle of what is shown at first.
+        let n = trace.workers[0].len();
+        let place = |page: &mut Chromium, i| point(page, 0, i);
+        let kept = page.number("dahlReport.nOf(0)") as usize;
+        let middle = (0..kept).rev().find(|&i| {
+            let (x, _, is_in_view) = place(&mut page, i);
+            let task = &trace.scene.tasks[trace.workers[0][n - kept + i].task as usize];
+            is_in_view && x < 560.0 && task.codelet == "conv2d_dx"
+        });
+        let (x, y, _) = point(&mut page, 0, middle.unwrap_or(0));
+        page.mouse("mouseMoved", x, y, false);
+        save(&mut page, &format!("report-{scheme}.png"));
+    }
+    let many = folder.file("many.html");
+    scenes::many(200, 100_000).save(&many).expect("written");
+    page.resize(1280, 900);
+    page.prefer("light");
+    page.open(Path::new(&many));
+    save(&mut page, "report-200-units.png");
+}
