@@ -224,8 +224,11 @@ fn a_report_of_training_shows_what_happened() {
 fn check_themes(page: &mut Chromium) {
     let colours = |page: &mut Chromium| {
         page.next_frame();
-        let colours = "(() => { const at = document.getElementById('gantt').getContext('2d').getImageData(4, 4, 1, 1).data;
-            return [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, at.join()].join(' '); })()";
+        // The first pixel of the chart is its background; it is read from a copy.
+        let colours = "(() => { const copy = document.createElement('canvas').getContext('2d');
+            copy.drawImage(document.getElementById('gantt'), 0, 0);
+            const style = getComputedStyle(document.body);
+            return [style.backgroundColor, style.color, copy.getImageData(4, 4, 1, 1).data.join()].join(' '); })()";
         page.text(colours)
     };
     let light = colours(page);
