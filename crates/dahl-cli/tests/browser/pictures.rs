@@ -45,10 +45,24 @@ fn pictures_of_reports() {
         page.mouse("mouseMoved", x, y, false);
         save(&mut page, &format!("report-{scheme}.png"));
     }
+}
+
+#[test]
+#[ignore = "writes the picture of many units in docs/"]
+fn picture_of_many_units() {
+    let Some(mut page) = browser("picture", 1120, 780) else { return };
+    let folder = Folder::new("browser-picture");
     let many = folder.file("many.html");
     scenes::many(200, 100_000).save(&many).expect("written");
-    page.resize(1280, 900);
     page.prefer("light");
     page.open(Path::new(&many));
+    // A few steps, with something to read.
+    scroll_to(&mut page, "#timeline .card");
+    let (x, y, _) = point(&mut page, 70, 253);
+    for _ in 0..4 {
+        page.wheel(x, y, -280.0);
+        page.next_frame();
+    }
+    page.mouse("mouseMoved", x, y, false);
     save(&mut page, "report-200-units.png");
 }

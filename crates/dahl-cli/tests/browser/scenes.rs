@@ -9,8 +9,8 @@ pub fn task(codelet: &str, tile: (usize, usize)) -> TaskInfo {
         codelet: codelet.into(),
         implementation: "lanes".into(),
         tile,
-        flops: 1e5,
-        bytes: 4096,
+        flops: 1e7,
+        bytes: 1 << 20,
         ..TaskInfo::default()
     }
 }
@@ -68,10 +68,10 @@ pub fn many(n_units: usize, n_tasks: usize) -> Trace {
         let mut slowest = begin;
         for (unit, events) in workers.iter_mut().enumerate() {
             let mut at = begin + draw(3_000);
-            // Now and then somebody else has the core.
-            let burden = if draw(12) == 0 { 140 + draw(60) } else { 100 };
+            // Every unit has its own speed, and now and then somebody else has the core.
+            let burden = 96 + (unit as u64 * 7) % 9 + if draw(40) == 0 { 12 + draw(10) } else { 0 };
             for (i, length) in lengths[..n - 1].iter().enumerate() {
-                let took = length * burden * (9 + draw(3));
+                let took = length * burden * (97 + draw(7)) / 10;
                 events.push(Event {
                     task: (unit * n + i) as u32,
                     step: step as u32,

@@ -40,8 +40,8 @@ function inkOn(colour) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.3 ? "#14181f" : "#ffffff";
 }
 
-/// A colour mixed with the background, for what is not highlighted.
-function faded(rgb) {
+/// A colour mixed with the background, for what should not catch the eye.
+function faded(rgb, share = 0.16) {
   const base = channels(palette.card);
-  return rgb.map((channel, i) => base[i] + 0.16 * (channel - base[i]));
+  return rgb.map((channel, i) => base[i] + share * (channel - base[i]));
 }

@@ -138,6 +138,7 @@ class Gantt {
     this.colours = {
       tasks: Array.from(tasks.rank, rank => rgb(`task:${rank}`)),
       idle: reasons.map((_, reason) => rgb(`idle:${reason}`)),
+      pale: reasons.map((_, reason) => faded(rgb(`idle:${reason}`), this.highlighted === null ? 0.45 : 1)),
     };
     this.draw();
   }
@@ -217,7 +218,8 @@ class Gantt {
     const every = [1, 2, 5, 10, 20, 50].find(every => every * rowHeight >= 13) ?? 100;
     for (let at = firstRow; at < Math.min(lastRow, this.data.rows.length); at++) {
       if (at % every !== 0) continue;
-      context.fillText(this.data.rows[at].name, this.gutter - 12, AXIS + (at + 0.5) * rowHeight - scroll, this.gutter - 16);
+      const y = AXIS + at * rowHeight - scroll + (every > 1 ? 7 : rowHeight / 2);
+      context.fillText(this.data.rows[at].name, this.gutter - 12, y, this.gutter - 16);
     }
     context.restore();
   }

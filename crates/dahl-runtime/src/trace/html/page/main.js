@@ -31,7 +31,7 @@ function figures(spent) {
   ];
   const all = [...report.figures, ...own.filter(([, text]) => text !== null)];
   if (all.length === 0) return;
-  byId("figures").append(...all.map(pair => element("dl", { class: "figure", style: { margin: 0 } }, terms([pair]))));
+  byId("figures").append(...all.map(pair => element("dl", { class: "figure" }, terms([pair]))));
   byId("figures").hidden = false;
 }
 

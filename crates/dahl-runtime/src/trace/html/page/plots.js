@@ -45,7 +45,7 @@ class Plot {
     const bottom = this.height - MARGIN.bottom + 0.5;
     parts.push(shape("line", { class: "base", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
     const from = this.xs[0], until = this.xs[this.xs.length - 1];
-    const marks = until > from ? ticks(from, until, Math.max(2, (width - 60) / 80)) : { values: [from], step: 1 };
+    const marks = until > from ? ticks(from, until, Math.max(2, (width - 60) / 60)) : { values: [from], step: 1 };
     const whole = marks.step < 1 ? [from, until] : marks.values;
     for (const value of whole) {
       const x = this.x(value);

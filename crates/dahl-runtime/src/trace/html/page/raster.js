@@ -68,7 +68,7 @@ class Raster {
   }
 
   /// Draws a row from pixel `top` to `bottom`, for the time from `from` on with `scale` pixels per nanosecond. Gaps take the
-  /// middle of the row, if there is room for that.
+  /// middle of the row, or are paler where there is no room for that.
   row(row, colours, base, from, scale, top, bottom) {
     const { whole, tasks } = this;
     const width = whole.width, until = from + width / scale;
@@ -79,13 +79,13 @@ class Raster {
       const left = (row.start[i] - from) * scale;
       let right = (row.end[i] - from) * scale;
       const kind = row.kind[i];
-      const rgb = kind >= 0 ? colours.tasks[kind] : colours.idle[-1 - kind];
+      const rgb = kind >= 0 ? colours.tasks[kind] : isTall ? colours.idle[-1 - kind] : colours.pale[-1 - kind];
       if (kind < 0) {
         whole.span(left, right, rgb);
         continue;
       }
       // Neighbours of the same colour are told apart by a hair between them.
-      if (right - left > 5) right -= 1;
+      if (isTall && right - left > 5) right -= 1;
       whole.span(left, right, rgb);
       if (isTall) tasks.span(left, right, rgb);
     }
