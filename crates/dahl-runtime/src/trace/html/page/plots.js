@@ -1,11 +1,11 @@
 // Curves and memory, as drawings that print well, with the same numbers as tables.
 
-const MARGIN = { left: 54, right: 14, top: 10, bottom: 26 };
+const MARGIN = { right: 8, top: 10, bottom: 26 };
 
 /// A drawing with axes. `draw` gets the scales and says what is at an x for the tooltip.
 class Plot {
-  constructor(host, { height, label, xs, low, high, yText, xText, isBinary, draw, at }) {
-    Object.assign(this, { height, xs, low, high, yText, xText, isBinary, drawInside: draw, at });
+  constructor(host, { height, left, label, xs, low, high, yText, isBinary, draw, at }) {
+    Object.assign(this, { height, left, xs, low, high, yText, isBinary, drawInside: draw, at });
     this.svg = shape("svg", { height, role: "img", "aria-label": label, tabindex: 0 });
     host.append(this.svg);
     this.svg.addEventListener("pointermove", event => this.point(event.clientX, event.clientY));
@@ -23,7 +23,7 @@ class Plot {
   x(value) {
     const from = this.xs[0], until = this.xs[this.xs.length - 1];
     const share = until > from ? (value - from) / (until - from) : 0.5;
-    return MARGIN.left + share * (this.width - MARGIN.left - MARGIN.right);
+    return this.left + share * (this.width - this.left - MARGIN.right);
   }
 
   y(value) {
@@ -39,20 +39,19 @@ class Plot {
     const { values, step } = ticks(this.low, this.high, 5, this.isBinary);
     for (const value of values) {
       const y = Math.round(this.y(value)) + 0.5;
-      parts.push(shape("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y, y2: y }),
-        shape("text", { x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, this.yText(value, step)));
+      parts.push(shape("line", { class: "grid", x1: this.left, x2: width - MARGIN.right, y1: y, y2: y }),
+        shape("text", { x: this.left - 8, y: y + 4, "text-anchor": "end" }, this.yText(value, step)));
     }
     const bottom = this.height - MARGIN.bottom + 0.5;
-    parts.push(shape("line", { class: "base", x1: MARGIN.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
+    parts.push(shape("line", { class: "base", x1: this.left, x2: width - MARGIN.right, y1: bottom, y2: bottom }));
     const from = this.xs[0], until = this.xs[this.xs.length - 1];
     const marks = until > from ? ticks(from, until, Math.max(2, (width - 60) / 60)) : { values: [from], step: 1 };
     const whole = marks.step < 1 ? [from, until] : marks.values;
     for (const value of whole) {
       const x = this.x(value);
-      const anchor = x > width - 40 ? "end" : x < MARGIN.left + 20 ? "start" : "middle";
+      const anchor = x > width - 40 ? "end" : x < this.left + 20 ? "start" : "middle";
       parts.push(shape("text", { x, y: this.height - 8, "text-anchor": anchor }, significant(value, 7)));
     }
-    parts.push(shape("text", { x: width - MARGIN.right, y: this.height + 6, "text-anchor": "end" }, this.xText));
     this.svg.replaceChildren(...parts, ...this.drawInside(this));
     this.cross = null;
   }
@@ -128,7 +127,8 @@ function curvePlot(host, raw) {
   high += (high - low) * 0.05;
   const longest = series.reduce((a, b) => b.x.length > a.x.length ? b : a);
   const text = value => value === null ? "–" : `${significant(value, 4)}${raw.unit ? ` ${raw.unit}` : ""}`;
-  const short = value => Math.abs(value) >= 1e6 ? `${significant(value / 1e6)}M` : Math.abs(value) >= 1e4 ? `${significant(value / 1e3)}k` : significant(value, 3);
+  const [size, suffix] = high >= 1e6 ? [1e6, "M"] : high >= 1e4 ? [1e3, "k"] : [1, ""];
+  const short = value => value === 0 ? "0" : `${significant(value / size)}${suffix}`;
   const valueAt = (s, x) => {
     const i = s.x.indexOf(x);
     return i < 0 ? null : s.y[i];
@@ -137,10 +137,10 @@ function curvePlot(host, raw) {
   const figure = element("figure", { class: "card" },
     element("figcaption", {}, title, series.length > 1 ? keys(series.map((s, i) => [`task:${i}`, s.name])) : null));
   host.append(figure);
-  const merged = longest.merged > 1 ? `, means of ${longest.merged} with their lowest and highest` : "";
+  const merged = longest.merged > 1 ? `, means of ${longest.merged}` : "";
   new Plot(figure, {
-    height: 200, label: `${raw.title} over ${raw.x}, from ${text(longest.y[0])} to ${text(longest.y[longest.y.length - 1])}`,
-    xs: longest.x, low, high, yText: short, xText: "", isBinary: false,
+    height: 196, left: 40, label: `${raw.title} over ${raw.x}, from ${text(longest.y[0])} to ${text(longest.y[longest.y.length - 1])}`,
+    xs: longest.x, low, high, yText: short, isBinary: false,
     draw: plot => series.flatMap((s, i) => {
       const colour = cssColour(`task:${i}`);
       const parts = [];
@@ -159,8 +159,8 @@ function curvePlot(host, raw) {
       return { title: `${raw.x} ${significant(x, 9)}`, pairs, points: series.map((s, n) => [valueAt(s, x) ?? NaN, cssColour(`task:${n}`)]) };
     },
   });
-  figure.append(element("p", { class: "along" }, `by ${raw.x}${merged}`),
-    numbersTable([raw.x, ...series.map(s => s.name)], longest.x.map(x => [significant(x, 9), ...series.map(s => text(valueAt(s, x)))])));
+  const table = numbersTable([raw.x, ...series.map(s => s.name)], longest.x.map(x => [significant(x, 9), ...series.map(s => text(valueAt(s, x)))]));
+  figure.append(element("div", { class: "foot" }, table, element("p", {}, `by ${raw.x}${merged}`)));
   return true;
 }
 
@@ -181,11 +181,11 @@ function memoryPlot(host, raw) {
     (raw.limit === null ? "." : `, of ${bytesText(raw.limit)} allowed in all.`);
   const level = (plot, value, colour, dash) => {
     const y = plot.y(value);
-    return shape("line", { x1: MARGIN.left, x2: plot.width - MARGIN.right, y1: y, y2: y, stroke: colour, "stroke-width": 1.75, "stroke-dasharray": dash });
+    return shape("line", { x1: plot.left, x2: plot.width - MARGIN.right, y1: y, y2: y, stroke: colour, "stroke-width": 1.75, "stroke-dasharray": dash });
   };
   const xs = raw.bytes.map((_, i) => i * raw.together);
   new Plot(figure, {
-    height: 220, label: words, xs: [...xs, n * raw.together], low: 0, high, yText: value => bytesText(value), xText: "", isBinary: true,
+    height: 220, left: 64, label: words, xs: [...xs, n * raw.together], low: 0, high, yText: value => bytesText(value), isBinary: true,
     draw: plot => {
       const y0 = plot.y(0).toFixed(1);
       let line = "";
