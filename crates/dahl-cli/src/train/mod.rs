@@ -15,9 +15,11 @@ mod setup;
 pub use args::Args;
 
 use crate::exit::Exit;
+use crate::measured::learn;
 use crate::output::say;
 use anyhow::{Context, Result};
 use dahl::train::{Event, Report};
+use dahl_runtime::perf::Models;
 use progress::Bar;
 use setup::Job;
 use std::ops::ControlFlow;
@@ -94,6 +96,12 @@ fn fit(job: &mut Job) -> Result<Exit> {
         kept.write(path, job, &report)?;
     }
     told?;
+    // What tasks took is worth keeping, and no reason to fail.
+    let mut models = Models::new();
+    learn(&mut models, &report.trace);
+    if let Err(error) = job.measured.add(&models) {
+        eprintln!("dahl: what was measured is not kept: {error:#}");
+    }
     finish(job, &report)
 }
 

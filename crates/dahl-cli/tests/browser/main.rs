@@ -11,7 +11,7 @@ mod scenes;
 use chromium::Chromium;
 use command::{Folder, failure, success};
 use dahl_runtime::graph::TaskId;
-use dahl_runtime::trace::{Event, Scene, Trace, WorkerInfo};
+use dahl_runtime::trace::{BlockInfo, Event, Scene, Trace, Transfer, WorkerInfo};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -334,6 +334,27 @@ fn odd_traces_are_pages_too() {
     assert_eq!(page.text("document.querySelector('#legend button').textContent"), name);
     check_execution(&mut page, &one, 0, 0);
     assert!(page.text("document.getElementById('notes').textContent").contains("12 older ones were dropped"));
+
+    // Copies between memories say what was copied.
+    let scene = Scene {
+        workers: vec![WorkerInfo { kind: "test".into(), memory: 1, ..WorkerInfo::default() }],
+        memories: vec!["host".into(), "memory 1".into()],
+        tasks: vec![scenes::task("relu", (0, 1))],
+        blocks: vec![BlockInfo { name: "weights".into(), bytes: 2048 }],
+        ..Scene::default()
+    };
+    let mut copied = scenes::trace(scene, vec![vec![event(0, 3, 0, 1000), event(0, 4, 3000, 4000)]]);
+    copied.transfers[0] = vec![Transfer { block: 0, from: 0, to: 1, step: 4, start: 1500, end: 2900 }];
+    open(&mut page, "copies.html", &copied);
+    scroll_to(&mut page, "#gantt");
+    let ((left, y, _), (right, _, _)) = (point(&mut page, 0, 0), point(&mut page, 0, 1));
+    // 500 is the middle of the first execution, 3500 that of the second.
+    page.mouse("mouseMoved", left + (right - left) * (2200.0 - 500.0) / 3000.0, y, false);
+    let shown = tooltip(&mut page);
+    let expected =
+        [("title", "copy"), ("data", "weights"), ("size", "2 KiB"), ("from", "host"), ("to", "memory 1")];
+    assert!(expected.iter().all(|(label, text)| shown[label] == json!(text)), "{shown}");
+    assert_eq!((&shown["step"], &shown["duration"]), (&json!("4"), &json!("1.4 µs")), "{shown}");
 
     // An execution that took no time is an execution.
     let scene = Scene { tasks: vec![scenes::task("quick", (0, 1))], ..Scene::default() };
