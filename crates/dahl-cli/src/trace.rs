@@ -4,6 +4,7 @@ use crate::exit::Exit;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use dahl_runtime::trace::html::Page;
 use dahl_runtime::trace::{Format, Reason, Trace};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -63,17 +64,27 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         (None, None) => return summary(&trace),
     };
+    let write = |mut out: &mut dyn Write| match format {
+        // A page says what it is of.
+        Format::Html => page(args).write(&trace, &mut out),
+        _ => trace.write(format, out),
+    };
     match &args.output {
-        None => trace.write(format, stdout().lock())?,
+        None => write(&mut stdout().lock())?,
         Some(path) => {
             let same = path.canonicalize().ok().zip(args.file.canonicalize().ok());
             if same.is_some_and(|(output, input)| output == input) {
                 bail!("{} would be overwritten with itself: name another file", path.display());
             }
-            dahl::file::write(path, |out| trace.write(format, out))?;
+            dahl::file::write(path, write)?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn page(args: &Args) -> Page {
+    let name = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Page { title: name, ..Page::default() }
 }
 
 fn summary(trace: &Trace) -> Result<Exit> {

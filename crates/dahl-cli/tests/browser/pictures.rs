@@ -50,7 +50,7 @@ fn pictures_of_reports() {
 #[test]
 #[ignore = "writes the picture of many units in docs/"]
 fn picture_of_many_units() {
-    let Some(mut page) = browser("picture", 1120, 780) else { return };
+    let Some(mut page) = browser("picture", 1120, 810) else { return };
     let folder = Folder::new("browser-picture");
     let many = folder.file("many.html");
     scenes::many(200, 100_000).save(&many).expect("written");
@@ -60,7 +60,7 @@ fn picture_of_many_units() {
     scroll_to(&mut page, "#timeline .card");
     let (x, y, _) = point(&mut page, 70, 253);
     for _ in 0..4 {
-        page.wheel(x, y, -280.0);
+        page.wheel(x, y, -330.0);
         page.next_frame();
     }
     page.mouse("mouseMoved", x, y, false);
