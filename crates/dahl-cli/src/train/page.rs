@@ -88,7 +88,7 @@ fn figures(report: &Report) -> Vec<(String, String)> {
     vec![
         pair("test accuracy", format!("{:.2} %", 100.0 * last.test_accuracy)),
         pair("test loss", format!("{:.4}", last.test_loss)),
-        pair("images per second", thousands(last.images_per_s as u64)),
+        pair("images/s", thousands(last.images_per_s as u64)),
     ]
 }
 

@@ -40,15 +40,17 @@ class Gantt {
     this.set(...this.bounds());
   }
 
-  /// At first: everything, or where that is too much to see anything, the newest few steps.
+  /// At first: everything, or where that is too much to see anything, a few steps that took as long as most.
   showFirst() {
     const { data } = this;
     const perRow = Math.max(...data.rows.map(row => row.n));
     const { steps } = data;
     if (perRow > 3000 && steps.length > 8) {
-      const from = steps[steps.length - 6][0], until = steps[steps.length - 2][0];
-      const room = 0.03 * (until - from);
-      this.set(from - room, until + room);
+      const starts = steps.slice(1, -5).map((_, i) => i + 1);
+      const length = i => steps[i + 4][0] - steps[i][0];
+      starts.sort((a, b) => length(a) - length(b));
+      const usual = starts[starts.length >> 1], room = 0.03 * length(usual);
+      this.set(steps[usual][0] - room, steps[usual + 4][0] + room);
     } else {
       this.set(...this.bounds());
     }

@@ -27,7 +27,7 @@ function figures(spent) {
     ["median step", data.nComplete > 0 ? duration(data.median_step, 3, true) : null],
     ["time in kernels", spent ? percent(spent.kernels / spent.all) : null],
     ["workers", workers.toLocaleString("en")],
-    ["executions shown", data.nTasks.toLocaleString("en")],
+    ["executions", data.nTasks.toLocaleString("en")],
   ];
   const all = [...report.figures, ...own.filter(([, text]) => text !== null)];
   if (all.length === 0) return;
@@ -104,8 +104,6 @@ window.dahlReport = {
     const x = gantt.xOf((row.start[at] + row.end[at]) / 2), y = AXIS + (worker + 0.5) * gantt.rowHeight - gantt.scroll;
     return { x: left + x, y: top + y, isInView: x >= gantt.gutter && x <= gantt.width && y >= AXIS && y <= gantt.height };
   },
-  /// How many executions of a worker there are.
-  nOf: worker => data.rows[worker].nTasks,
   /// Milliseconds of the newest pictures.
   paints: () => [...(gantt?.paints ?? [])],
 };
