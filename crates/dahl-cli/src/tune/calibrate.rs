@@ -72,7 +72,7 @@ fn forget(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
 
 fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
     let Named { model, subject } = named;
-    let cuts = subject.candidates();
+    let cuts = subject.candidates()?;
     let mut workers = vec![1, n_cores()];
     workers.dedup();
     let mut plans = Vec::new();

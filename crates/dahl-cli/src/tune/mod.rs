@@ -68,8 +68,15 @@ impl What {
 
 /// What is different from cut to cut, in a few characters.
 fn label(cut: &CutOptions) -> String {
-    let tiles = cut.tiles().replace("/i=4096max", "");
-    if cut.tiles_per_group > 1 { format!("{tiles} x{}", cut.tiles_per_group) } else { tiles }
+    let heuristic = CutOptions::default();
+    let mut text = cut.tiles().replace("/i=4096max", "");
+    if cut.tiles_per_group != heuristic.tiles_per_group {
+        text.push_str(&format!(" x{}", cut.tiles_per_group));
+    }
+    if cut.implementations != heuristic.implementations {
+        text.push_str(&format!(" {}", cut.implementations[0]));
+    }
+    text
 }
 
 /// A bar for what takes its time, on a terminal.

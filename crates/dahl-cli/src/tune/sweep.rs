@@ -129,7 +129,7 @@ fn others(args: &Args, named: &Named) -> Result<Vec<CutOptions>> {
         return Ok(Vec::new());
     }
     if args.tiles.is_empty() {
-        return Ok(named.subject.candidates());
+        return Ok(named.subject.candidates()?);
     }
     let cut = |text: &String| {
         let mut cut = CutOptions::default();
