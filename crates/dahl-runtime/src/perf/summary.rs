@@ -91,10 +91,11 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The lower of the two middle values, or the one in the middle.
+/// The value in the middle, or the mean of the two that are.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    let last = values.len().checked_sub(1)?;
+    Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
 }
 
 /// Standard deviation by the median absolute deviation.

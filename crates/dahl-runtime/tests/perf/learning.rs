@@ -77,13 +77,25 @@ fn executions_in_which_the_core_was_taken_away_are_counted_and_left_out() {
     assert_eq!((found.n, found.n_outliers), (370, 10));
     assert!(found.mean < 1.01e-6 && found.typical < 1.01e-6 && found.deviation > 0.0, "{found:?}");
     // What happens every third time is no exception.
-    let found = summary(
-        &trace(400, 1, vec![task("a", false, 0)], |_, _, step| if step % 3 == 0 { 3000 } else { 1000 }),
-        "a",
-        WARM,
-    );
+    let times: Vec<f64> = (0..380).map(|i| if i % 3 == 0 { 3e-6 } else { 1e-6 }).collect();
+    let found = Summary::of(&times).expect("times");
     assert_eq!((found.n, found.n_outliers), (380, 0));
     assert!((found.typical - 1.67e-6).abs() < 0.1e-6 && found.median == 1e-6, "{found:?}");
+}
+
+#[test]
+fn typical_times_add_up_to_the_median_step() {
+    // In every step another one of the twenty tasks takes ten times as long: too rare for each of them, but in every step.
+    let tasks = (0..20).map(|i| task(&i.to_string(), false, 0)).collect();
+    let trace = trace(400, 1, tasks, |_, task, step| if step % 20 == task { 10_000 } else { 1000 });
+    let observed = observe(&trace);
+    let summaries: Vec<Summary> = observed.values().map(|seen| seen.summaries[&WARM]).collect();
+    assert!(
+        summaries.iter().all(|summary| summary.n_outliers == 19 && summary.mean < 1.01e-6),
+        "{summaries:?}"
+    );
+    let sum: f64 = summaries.iter().map(|summary| summary.typical).sum();
+    assert!((sum / 29e-6 - 1.0).abs() < 1e-9, "{sum}");
 }
 
 #[test]
