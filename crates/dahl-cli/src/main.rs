@@ -8,6 +8,7 @@ mod diff;
 mod eval;
 mod exit;
 mod machine;
+mod measured;
 mod model;
 mod open;
 mod output;
@@ -15,6 +16,7 @@ mod parse;
 mod predict;
 mod trace;
 mod train;
+mod tune;
 mod trained;
 
 use clap::{Parser, Subcommand};
@@ -60,6 +62,10 @@ enum Command {
     Trace(trace::Args),
     /// Compare the numbers of two files
     Diff(diff::Args),
+    /// Measure how a network is best cut into tasks here, and do it so from now on
+    Calibrate(tune::calibrate::Args),
+    /// Measure steps cut in every way: size of tasks, batch, workers
+    Sweep(tune::sweep::Args),
     /// What this machine has: units, caches, memory, instructions, counters of energy
     Machine(machine::Args),
     /// Write a completion script for a shell
@@ -76,6 +82,8 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         // It has exit codes of its own.
         Command::Diff(args) => return diff::run(&args),
+        Command::Calibrate(args) => tune::calibrate::run(&args),
+        Command::Sweep(args) => tune::sweep::run(&args),
         Command::Machine(args) => machine::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

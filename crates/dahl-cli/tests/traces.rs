@@ -1,32 +1,9 @@
 //! `dahl train --trace` and `dahl trace`, as a user calls them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod command;
 
-/// A folder of our own that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dahl-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn dahl(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_dahl")).args(args).output().unwrap()
-}
+use command::{Folder, dahl};
+use std::path::Path;
 
 fn success(args: &[&str]) -> Vec<u8> {
     let output = dahl(args);
@@ -101,7 +78,7 @@ fn mistakes_are_sentences() {
     let old = folder.file("old.json");
     std::fs::write(&old, "[\"dahl-trace\",99]\n").unwrap();
     let text = failure(&["trace", &old, "--to", "dot"]);
-    assert!(text.contains("version 99") && text.contains("version 1"), "{text}");
+    assert!(text.contains("version 99") && text.contains("version 2"), "{text}");
     let saved = folder.file("run.json");
     success(&["train", "--epochs", "1", "--trace", &saved]);
     let text = failure(&["trace", &saved, "-o", &saved]);

@@ -14,9 +14,11 @@ mod setup;
 pub use args::Args;
 
 use crate::exit::Exit;
+use crate::measured::learn;
 use crate::output::say;
 use anyhow::{Context, Result};
 use dahl::train::{Event, Report};
+use dahl_runtime::perf::Models;
 use progress::Bar;
 use setup::Job;
 use std::ops::ControlFlow;
@@ -43,7 +45,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Trains epoch after epoch.
 fn fit(job: &mut Job) -> Result<Exit> {
-    let Job { args, data, model, trainer, dump, metrics, n_epochs, .. } = job;
+    let Job { args, data, model, trainer, dump, metrics, n_epochs, measured, .. } = job;
     // A run that goes on has no first step.
     let first = match dump.is_some() && args.resume.is_none() {
         true => Some(trainer.first_step(model, data).context("training failed")?),
@@ -86,6 +88,12 @@ fn fit(job: &mut Job) -> Result<Exit> {
         dump.last(model)?;
     }
     told?;
+    // What tasks took is worth keeping, and no reason to fail.
+    let mut models = Models::new();
+    learn(&mut models, &report.trace);
+    if let Err(error) = measured.add(&models) {
+        eprintln!("dahl: what was measured is not kept: {error:#}");
+    }
     finish(job, &report)
 }
 
