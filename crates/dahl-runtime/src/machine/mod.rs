@@ -1,10 +1,12 @@
 //! What there is to compute on: units, their memories, and the threads' places on cores.
 
 mod detect;
+mod peaks;
 mod pin;
 mod resident;
 
 pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
+pub use peaks::{Level, Peaks};
 pub use pin::pin_current_thread;
 pub use resident::peak_resident_bytes;
 
