@@ -1,7 +1,9 @@
 //! Values of arguments, checked as they are parsed: what makes no sense never gets further.
 
 use clap::ValueEnum;
+use dahl::op::CODELETS;
 use dahl_runtime::array::Dtype;
+use dahl_runtime::plan::CutOptions;
 use std::time::Duration;
 
 /// Element types that can be computed in.
@@ -85,6 +87,31 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a number of seconds above 0 is needed".into())
 }
 
+/// How tasks are cut: `n=16`.
+pub fn tiles(text: &str) -> Result<String, String> {
+    CutOptions::default().set_tiles(text).map_err(|error| error.to_string())?;
+    Ok(text.to_string())
+}
+
+/// Who computes: `reference`, or `conv2d=reference`.
+pub fn impls(text: &str) -> Result<String, String> {
+    let mut cut = CutOptions::default();
+    cut.set_impls(text).map_err(|error| error.to_string())?;
+    let known = |codelet: Option<&str>, name: &str| {
+        let codelets = CODELETS.iter().filter(|known| codelet.is_none_or(|codelet| known.name == codelet));
+        codelets.flat_map(|known| known.implementations).any(|known| known.name == name)
+    };
+    if let Some(name) = cut.implementations.iter().find(|name| !known(None, name)) {
+        return Err(format!("there is no implementation '{name}': there are lanes, flat and reference"));
+    }
+    match cut.forced.iter().find(|(codelet, name)| !known(Some(codelet), name)) {
+        Some((codelet, name)) => {
+            Err(format!("there is no codelet '{codelet}' with an implementation '{name}'"))
+        }
+        None => Ok(text.to_string()),
+    }
+}
+
 /// The extents of an image: `3x32x32`.
 pub fn image_shape(text: &str) -> Result<[usize; 3], String> {
     let extents: Option<Vec<usize>> =
@@ -119,6 +146,12 @@ mod tests {
         for text in ["0", "257"] {
             assert!(classes(text).is_err(), "{text}");
         }
+        for text in ["", "n", "n=0", "n=16,n=8", "16"] {
+            assert!(tiles(text).is_err(), "{text}");
+        }
+        for text in ["", "lane", "conv=reference", "conv2d=fast", "conv2d="] {
+            assert!(impls(text).is_err(), "{text}");
+        }
         for text in ["", "3", "3x32", "3x32x32x1", "0x8x8", "3x-1x2", "axbxc"] {
             assert!(image_shape(text).is_err(), "{text}");
         }
@@ -128,6 +161,7 @@ mod tests {
     fn others_are_taken() {
         assert_eq!(at_least_one("1"), Ok(1));
         assert_eq!(not_negative("1e-3"), Ok(0.001));
+        assert!(tiles("n=16,k=2parts/i=9max").is_ok() && impls("flat,conv2d=reference").is_ok());
         assert_eq!(below_one("0"), Ok(0.0));
         assert_eq!(workers("4096"), Ok(4096));
         assert_eq!(batch("1048576"), Ok(1 << 20));

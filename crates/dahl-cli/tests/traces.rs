@@ -101,7 +101,7 @@ fn mistakes_are_sentences() {
     let old = folder.file("old.json");
     std::fs::write(&old, "[\"dahl-trace\",99]\n").unwrap();
     let text = failure(&["trace", &old, "--to", "dot"]);
-    assert!(text.contains("version 99") && text.contains("version 1"), "{text}");
+    assert!(text.contains("version 99") && text.contains("version 2"), "{text}");
     let saved = folder.file("run.json");
     success(&["train", "--epochs", "1", "--trace", &saved]);
     let text = failure(&["trace", &saved, "-o", &saved]);

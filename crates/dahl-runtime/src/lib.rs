@@ -6,6 +6,8 @@
 //! [`arena`]). The runtime knows nothing of neural networks.
 
 pub mod error;
+pub mod env;
+pub mod file;
 pub mod array;
 pub mod arena;
 pub mod runtime;
@@ -16,6 +18,7 @@ pub mod schedule;
 pub mod plan;
 pub mod engine;
 pub mod trace;
+pub mod perf;
 
 pub(crate) mod sync;
 

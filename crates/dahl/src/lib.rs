@@ -26,6 +26,7 @@ pub mod optim;
 pub mod random;
 pub mod tensors;
 pub mod train;
+pub mod tune;
 
 pub use error::{Error, ErrorKind, Result};
 pub use train::Trainer;

@@ -2,7 +2,9 @@
 
 use super::rate;
 use crate::exit::Misuse;
-use crate::parse::{DtypeArg, at_least_one, below_one, image_shape, not_negative, seconds, workers};
+use crate::parse::{
+    DtypeArg, at_least_one, below_one, image_shape, impls, not_negative, seconds, tiles, workers,
+};
 use clap::{ArgGroup, ValueEnum};
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::Schedule;
@@ -34,6 +36,7 @@ Examples:
   dahl train --memory-report                    what a step needs, planned before it runs
   dahl train --save-plan digits.plan            writes down which worker does what, when and where
   dahl train --plan digits.plan                 does exactly that again, also after the file was edited
+  dahl train --tiles n=32                       coarser tasks: 32 images each
   dahl train --trace run.pftrace                who did what when, for https://ui.perfetto.dev
   dahl train --dump out/ --init w.safetensors --batches b.safetensors --dtype f64
                                                 the same steps as another program, to compare with it
@@ -120,6 +123,15 @@ pub struct Args {
     /// Write the plan to FILE before training begins
     #[arg(long, help_heading = COMPUTING, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
+    /// Cut tasks into such tiles: samples (n=16), or other axes (n=32,k=4parts/i=4096max); the result depends on it
+    #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = tiles, conflicts_with = "plan")]
+    pub tiles: Option<String>,
+    /// Add up the gradients of so many tiles before they meet those of others; the result depends on it
+    #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = at_least_one, conflicts_with = "plan")]
+    pub group: Option<usize>,
+    /// Compute by these implementations: names in order of preference, or CODELET=NAME; the result depends on it
+    #[arg(long = "impl", help_heading = COMPUTING, value_name = "NAMES", value_parser = impls, conflicts_with = "plan")]
+    pub implementations: Option<String>,
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
     #[arg(long, help_heading = COMPUTING)]
     pub test_unit: bool,

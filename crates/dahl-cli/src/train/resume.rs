@@ -35,6 +35,9 @@ pub fn arguments(args: &Args, n_epochs: usize) -> String {
     lines.extend(args.steps.map(|steps| format!("--steps={steps}")));
     lines.extend(args.momentum.map(|momentum| format!("--momentum={momentum}")));
     lines.extend(args.weight_decay.map(|decay| format!("--weight-decay={decay}")));
+    lines.extend(args.tiles.as_ref().map(|tiles| format!("--tiles={tiles}")));
+    lines.extend(args.group.map(|tiles| format!("--group={tiles}")));
+    lines.extend(args.implementations.as_ref().map(|names| format!("--impl={names}")));
     lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
     lines.join("\n")
 }

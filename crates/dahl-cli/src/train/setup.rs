@@ -13,7 +13,7 @@ use dahl::model::Sequential;
 use dahl::tensors::Tensors;
 use dahl::train::Checkpoint;
 use dahl_runtime::machine::{Machine, n_cores};
-use dahl_runtime::plan::PlanFile;
+use dahl_runtime::plan::{CutOptions, PlanFile};
 use dahl_runtime::trace::Format;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,11 @@ impl Job {
             .seed(args.seed)
             .watchdog(args.watchdog)
             .dtype(args.dtype.into())
-            .schedule(args.schedule.into())
-            .note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+            .schedule(args.schedule.into());
+        if let Some(cut) = forced_cut(&args)? {
+            trainer = trainer.cut(cut).origin("as asked for");
+        }
+        trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
         for (key, value) in open::notes(&name, &args.data, &data) {
             trainer = trainer.note(key, value);
         }
@@ -123,6 +126,18 @@ impl Job {
         let optimizer = self.args.optimizer().map_or(String::new(), |optimizer| optimizer.to_string());
         format!("{optimizer}, learning rate {}", self.args.learning_rate())
     }
+}
+
+/// How tasks are cut, if the arguments say anything about it.
+fn forced_cut(args: &Args) -> Result<Option<CutOptions>> {
+    let mut cut = CutOptions::default();
+    if args.tiles.is_none() && args.group.is_none() && args.implementations.is_none() {
+        return Ok(None);
+    }
+    args.tiles.as_deref().map_or(Ok(()), |tiles| cut.set_tiles(tiles))?;
+    args.implementations.as_deref().map_or(Ok(()), |names| cut.set_impls(names))?;
+    cut.tiles_per_group = args.group.unwrap_or(cut.tiles_per_group);
+    Ok(Some(cut))
 }
 
 /// The folder of a checkpoint, which is named itself or by one of its files.

@@ -126,13 +126,18 @@ impl Task {
 
     /// A rough guess of its time, good enough to compare tasks of a graph.
     pub fn estimated_seconds(&self) -> f64 {
-        self.flops / 50e9 + self.bytes() as f64 / 20e9 + 200e-9
+        guessed_seconds(self.flops, self.bytes() as f64)
     }
 
     /// The worker that tiles of this place go to, whatever the task.
     pub fn home(&self, n_workers: usize) -> usize {
         self.tile.0 * n_workers / self.tile.1.max(1)
     }
+}
+
+/// A rough guess of the time that so many operations on so many bytes take.
+pub(crate) fn guessed_seconds(flops: f64, bytes: f64) -> f64 {
+    flops / 50e9 + bytes / 20e9 + 200e-9
 }
 
 impl fmt::Debug for Task {

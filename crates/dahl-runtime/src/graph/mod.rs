@@ -18,6 +18,7 @@ mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
 pub use lower::lower;
+pub(crate) use lowered::guessed_seconds;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
 
 use crate::array::{Dtype, Shape};

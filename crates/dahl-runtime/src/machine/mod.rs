@@ -26,6 +26,16 @@ pub enum UnitKind {
     Test,
 }
 
+impl UnitKind {
+    /// The kind in a word, as traces and performance models have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            UnitKind::Cpu => "cpu",
+            UnitKind::Test => "test",
+        }
+    }
+}
+
 /// Something that executes tasks one at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {

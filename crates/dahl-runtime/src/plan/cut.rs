@@ -1,5 +1,6 @@
 //! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
 
+use super::CutOptions;
 use crate::array::Layout;
 use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
@@ -27,31 +28,6 @@ pub struct Cut {
     pub layouts: Vec<Layout>,
 }
 
-/// What the heuristic cut goes by.
-#[derive(Clone, Debug)]
-pub struct CutOptions {
-    /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an axis
-    /// along which it can be split, along all axes of that tiling along which it can be split.
-    pub tilings: Vec<Vec<(String, TileSize)>>,
-    /// Tiles that are accumulated into one partial result, one after the other. More cost less memory traffic.
-    pub tiles_per_group: usize,
-    /// The most partial results of a reduction. More allow more workers.
-    pub max_groups: usize,
-    /// Names of implementations, best first.
-    pub implementations: Vec<String>,
-}
-
-impl Default for CutOptions {
-    fn default() -> Self {
-        CutOptions {
-            tilings: vec![vec![("n".into(), TileSize::Size(16))], vec![("i".into(), TileSize::AtMost(4096))]],
-            tiles_per_group: 1,
-            max_groups: 16,
-            implementations: ["lanes", "flat", "reference"].map(String::from).to_vec(),
-        }
-    }
-}
-
 /// How an array came to be cut: dimension, its extent, and the ranges.
 type ArrayCut = Vec<(usize, usize, Ranges)>;
 type Ranges = Vec<Range<usize>>;
@@ -61,7 +37,7 @@ impl Cut {
     /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in
     /// another layout are converted by lowering. The number of workers plays no part.
     pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
-        check(options)?;
+        options.check()?;
         // What is shared with the program, or holds several arrays in one, stays in row-major order.
         let mut layouts: Vec<Option<Layout>> =
             graph.arrays().iter().map(|a| (a.role != Role::Temporary).then_some(Layout::RowMajor)).collect();
@@ -123,6 +99,9 @@ fn choose(
             .clone()
             .all(|arg| layouts[recorded.args[arg].array].is_none_or(|layout| layout == needed[arg])),
     };
+    if let Some((_, name)) = options.forced.iter().find(|(codelet, _)| codelet == recorded.codelet.name) {
+        return forced(recorded, name, fits);
+    }
     let mut named =
         options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
     named.find(|implementation| fits(implementation)).ok_or_else(|| {
@@ -131,6 +110,31 @@ fn choose(
             format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);
         Error::new(ErrorKind::Plan, message)
     })
+}
+
+/// The implementation that was asked for by name.
+fn forced(
+    recorded: &Recorded,
+    name: &str,
+    fits: impl Fn(&Implementation) -> bool,
+) -> Result<&'static Implementation> {
+    let (codelet, dtype) = (recorded.codelet, recorded.dtype);
+    let Some(implementation) = codelet.implementation(name, dtype) else {
+        let all = codelet.implementations.iter().filter(|i| i.dtype == dtype);
+        let known: Vec<&str> = all.map(|implementation| implementation.name).collect();
+        let message =
+            format!("{} has no implementation '{name}' for {dtype}, only {}", codelet.name, known.join(", "));
+        return Err(Error::new(ErrorKind::Plan, message));
+    };
+    if fits(implementation) {
+        return Ok(implementation);
+    }
+    let message = format!(
+        "{} cannot be computed by '{name}' here: an array that it writes lies in another order, which an earlier task or the \
+         program decides; force that one too, or leave the choice open",
+        codelet.name
+    );
+    Err(Error::new(ErrorKind::Plan, message))
 }
 
 /// The cut by the first tiling that applies.
@@ -143,24 +147,6 @@ fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, 
     let mut cuts =
         options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
     cuts.find(|cut| !cut.is_empty())
-}
-
-/// Refuses tilings that name an axis twice or ask for tiles of no size.
-fn check(options: &CutOptions) -> Result<()> {
-    for tiling in &options.tilings {
-        for (i, (name, size)) in tiling.iter().enumerate() {
-            if tiling[..i].iter().any(|(earlier, _)| earlier == name) {
-                return Err(Error::new(ErrorKind::Plan, format!("a tiling names the axis {name} twice")));
-            }
-            if matches!(size, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0)) {
-                return Err(Error::new(
-                    ErrorKind::Plan,
-                    format!("the axis {name} cannot be cut by {size:?}"),
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can

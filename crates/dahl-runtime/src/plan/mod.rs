@@ -5,6 +5,7 @@
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
 //! concerned. Both together are written to and read from a [`PlanFile`].
 
+mod options;
 mod cut;
 mod place;
 mod memory;
@@ -13,10 +14,11 @@ mod reuse;
 mod hash;
 pub mod file;
 
-pub use cut::{Cut, CutOptions, TaskCut};
+pub use cut::{Cut, TaskCut};
 pub use file::PlanFile;
 pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
+pub use options::{CutOptions, Tiling};
 pub use place::Placement;
 pub use profile::MemoryProfile;
 

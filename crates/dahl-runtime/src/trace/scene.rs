@@ -1,7 +1,7 @@
 //! What a trace is about: tasks, edges, workers and memories, without anything that only this process knows.
 
 use crate::graph::{BufferKind, Edge, Lowered};
-use crate::machine::{HOST, MemoryId, Unit, UnitKind};
+use crate::machine::{HOST, MemoryId, Unit};
 use crate::plan::Plan;
 use std::fmt;
 
@@ -131,10 +131,7 @@ impl Scene {
     /// Units on which nothing is known to run.
     pub(crate) fn of_units(units: &[Unit]) -> Self {
         let worker = |unit: &Unit| WorkerInfo {
-            kind: match unit.kind {
-                UnitKind::Cpu => "cpu".to_string(),
-                UnitKind::Test => "test".to_string(),
-            },
+            kind: unit.kind.name().to_string(),
             memory: unit.memory,
             core: unit.core,
         };

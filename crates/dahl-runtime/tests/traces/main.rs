@@ -177,7 +177,7 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         ("[\"dahl-plan\",1]\n", "it is not a trace of dahl"),
         (
             &text.replacen("[\"dahl-trace\",2]", "[\"dahl-trace\",7]", 1),
-            "version 7, and this dahl reads version 1",
+            "version 7, and this dahl reads version 2",
         ),
         (&text[..text.len() / 2], "line "),
         (text.rsplit_once("[\"end\"").unwrap().0, "it ends early"),

@@ -38,7 +38,7 @@ impl<'a, T: Real> Run<'a, T> {
         let state = State::new::<T>(&mut store, trainer, model, data)?;
         let pool = Arc::new(Pool::new(&trainer.machine.units));
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
-        let plans = PlanFile::new(given.map_or("heuristic", |plans| plans.origin()));
+        let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         Ok(Run { trainer, model, data, store, state, plans, pool, element: PhantomData })
     }
 

@@ -16,11 +16,12 @@ use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
+use dahl_runtime::trace::Trace;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Trainer {
     pub(super) dtype: Dtype,
     pub(super) schedule: Schedule,
     pub(super) cut: CutOptions,
+    /// Where the cut comes from.
+    pub(super) origin: String,
     pub(super) trace_capacity: usize,
     pub(super) plans: Option<Arc<PlanFile>>,
     pub(super) watchdog: Option<Duration>,
@@ -113,6 +116,7 @@ impl Trainer {
             dtype: Dtype::F32,
             schedule: Schedule::Replay,
             cut: CutOptions::default(),
+            origin: "heuristic".to_string(),
             trace_capacity: 1 << 16,
             plans: None,
             watchdog: None,
@@ -178,7 +182,13 @@ impl Trainer {
 
     /// How tasks are cut. Bits depend on it.
     pub fn cut(mut self, cut: CutOptions) -> Self {
-        self.cut = cut;
+        (self.cut, self.origin) = (cut, "given".to_string());
+        self
+    }
+
+    /// Where the cut comes from, for whoever looks at the plan.
+    pub fn origin(mut self, origin: impl Into<String>) -> Self {
+        self.origin = origin.into();
         self
     }
 
@@ -242,6 +252,22 @@ impl Trainer {
         self.initialise(&mut model)?;
         let planned = saved::with_plans(self);
         in_dtype!(self, T => Run::<T>::new(&planned, &model, data)?.plan_full())
+    }
+
+    /// Runs training steps for as long as it takes to know their time, and returns their trace; see
+    /// [`Trace::usage`](dahl_runtime::trace::Trace::usage). The model stays as it is. At least `steps` steps are run, and then as many as there are
+    /// until `time` is over.
+    pub fn time_steps(
+        &self,
+        model: &Sequential,
+        data: &Dataset,
+        steps: u64,
+        time: Duration,
+    ) -> Result<Trace> {
+        self.check(model, data)?;
+        let mut model = model.clone();
+        self.initialise(&mut model)?;
+        in_dtype!(self, T => self.time_steps_in::<T>(&model, data, steps, time))
     }
 
     /// What the first step of [`Trainer::fit`] comes to. The model stays as it is.
@@ -364,6 +390,39 @@ impl Trainer {
         Ok(())
     }
 
+    fn time_steps_in<T: Real>(
+        &self,
+        model: &Sequential,
+        data: &Dataset,
+        steps: u64,
+        time: Duration,
+    ) -> Result<Trace> {
+        let mut run = Run::<T>::new(self, model, data)?;
+        let n = run.batches(Part::Train)[0];
+        let mut prepared = run.prepare(Part::Train, n, StepKind::Train)?;
+        // One order for all steps: what is in it does not matter, that its images lie all over the memory does.
+        let order = fit::order(self.seed, 1, data.train.len());
+        let batches: Vec<&[u32]> = order.chunks_exact(n).collect();
+        let mut feed = run.feed(Part::Train, order.clone().into_iter().cycle());
+        let start = Instant::now();
+        prepared.run::<T>(
+            &mut run.store,
+            MANY_STEPS,
+            |i, step, ports| {
+                // A rate of almost nothing: weights that grow for thousands of steps would end as infinities.
+                let info = StepInfo { number: i, rate: f64::MIN_POSITIVE, seed: self.seed };
+                let batch = batches[(i % batches.len() as u64) as usize];
+                feed.fill::<T>(step, ports, batch, info)
+            },
+            |i, _, _| match i + 1 >= steps && start.elapsed() >= time {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )?;
+        feed.check()?;
+        Ok(prepared.session.take_trace())
+    }
+
     fn evaluate_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
         let mut run = Run::<T>::new(self, model, data)?;
         let mut steps = run.prepare_all(Part::Test)?;
@@ -444,6 +503,9 @@ impl Trainer {
         Ok((dump, run.values()))
     }
 }
+
+/// More steps than anybody waits for.
+const MANY_STEPS: u64 = 1 << 48;
 
 /// Refuses a model that cannot know anything yet.
 fn trained(model: &Sequential) -> Result<()> {

@@ -1,0 +1,160 @@
+//! Files that are written whole or not at all, and why they could not be.
+//!
+//! [`write()`] is how everything that must survive a crash is written: into a temporary file of the same folder, which takes
+//! the place of the old file only when all of it is on the disk. At any moment the name stands for all of the old
+//! contents or all of the new ones.
+//!
+//! A temporary file is locked while it is written. So [`remove_stale`] can tell what a dead process left behind from what
+//! another one is writing just now, on any system and without knowing about processes.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the names of temporary files end in; they also begin with a dot.
+const ENDING: &str = ".dahl-tmp";
+
+/// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or there was an
+/// error and it is what it was before. What is no ordinary file, such as a pipe, is written directly.
+pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let before = fs::metadata(path).ok();
+    if let Some(before) = &before
+        && !before.is_file()
+    {
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        fill(&mut out)?;
+        return out.flush();
+    }
+    // A link stays a link: what it points to is replaced.
+    let target = if before.is_some() { fs::canonicalize(path)? } else { path.to_path_buf() };
+    let temporary = Temporary::beside(&target)?;
+    if let Some(before) = before {
+        temporary.file.set_permissions(before.permissions())?;
+    }
+    let mut out = BufWriter::with_capacity(1 << 16, &temporary.file);
+    fill(&mut out)?;
+    out.flush()?;
+    drop(out);
+    temporary.file.sync_all()?;
+    fs::rename(&temporary.path, &target)?;
+    temporary.keep();
+    sync_folder(folder_of(&target))
+}
+
+/// A file that is removed again unless it is kept.
+struct Temporary {
+    path: PathBuf,
+    file: File,
+    is_kept: bool,
+}
+
+impl Temporary {
+    /// A new, locked file in the folder of `target`.
+    fn beside(target: &Path) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let Some(name) = target.file_name() else { return Err(ErrorKind::InvalidFilename.into()) };
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let mut temporary = OsString::from(".");
+            temporary.push(name);
+            temporary.push(format!(".{}-{number}{ENDING}", std::process::id()));
+            let path = folder_of(target).join(temporary);
+            let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                opened => opened?,
+            };
+            // Where there are no locks, nobody gets one, so that nobody takes the file for stale.
+            let _ = file.lock();
+            // Between creation and lock the file may have been taken for stale and removed.
+            if path.exists() {
+                return Ok(Temporary { path, file, is_kept: false });
+            }
+        }
+    }
+
+    fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes the temporary files that writers of dead processes left in a folder.
+pub fn remove_stale(folder: impl AsRef<Path>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_temporary = name.starts_with('.') && name.ends_with(ENDING);
+        if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // Where there are no locks, it stays. Removed while locked: a writer that waits for the lock then sees that its file is gone.
+        if let Ok(file) = File::open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A new name is on the disk when its folder is.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder)?.sync_all() {
+        // Some file systems have nothing to do for a folder and say so.
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// What is wrong with a file that could not be written, and what to do, as a sentence without its subject.
+pub fn unwritable(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        ErrorKind::StorageFull => "make room on the disk or name another place",
+        ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "the limit for files is reached: name another place"
+        }
+        ErrorKind::PermissionDenied => {
+            "check the permissions of the file and its folder, or name another place"
+        }
+        ErrorKind::ReadOnlyFilesystem => "nothing can be written there: name another place",
+        ErrorKind::NotFound => "its folder does not exist: create it or check the path",
+        ErrorKind::IsADirectory => "name a file in it",
+        ErrorKind::NotADirectory => "a part of the path is a file and not a folder: check the path",
+        ErrorKind::InvalidFilename => "check the path",
+        _ => "check the path and its disk",
+    };
+    format!("cannot be written ({error}); {advice}")
+}
+
+/// What is wrong with a folder that could not be created, likewise.
+pub fn uncreatable(error: &io::Error) -> String {
+    let advice = match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "a file is in its place: name another folder",
+        ErrorKind::PermissionDenied => "check the permissions or name another folder",
+        ErrorKind::StorageFull => "make room on the disk or name another folder",
+        _ => "name another folder",
+    };
+    format!("the folder cannot be created ({error}); {advice}")
+}

@@ -1,0 +1,30 @@
+//! What tasks cost on this machine: measured, kept, and used to say what a plan will take.
+//!
+//! A trace is summed up per *key* (code, unit, shapes) and *condition* (cold or warm caches, how many workers): `summary.rs`.
+//! A *history* combines what several runs said (`history.rs`); for shapes that were never executed a *regression* over sizes
+//! answers (`regression.rs`). [`Models`] asks them in this order, and says which of them answered and how far off it may be.
+//! [`predict()`] executes a plan on a virtual clock with such times (`simulate.rs`). A [`Store`] keeps measurements from one
+//! run to the next.
+//!
+//! Nothing here reads a clock or decides anything: ids and dates of runs come from the caller, and what is learned changes no
+//! plan by itself.
+
+mod words;
+mod key;
+mod summary;
+mod history;
+mod regression;
+mod models;
+mod simulate;
+mod predict;
+mod store;
+
+pub use history::{History, N_RUNS, Run, RunId};
+pub use key::{Condition, Key};
+pub use models::{Entry, Estimate, Models, Source};
+pub use predict::{Costs, Link, Prediction, Sources, Why, predict};
+pub use regression::{Point, Regression, guess};
+pub use store::{
+    Choice, FORMAT_VERSION, Identity, Loaded, MAX_CHOICES, MAX_CONDITIONS, MAX_KEYS, Store, Warning,
+};
+pub use summary::{MAX_WARM_UP, N_BLOCKS, OUTLIER_SIGMAS, Observed, Summary, observe};
