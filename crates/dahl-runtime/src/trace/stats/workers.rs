@@ -32,6 +32,8 @@ impl SlowWorker {
 /// What is worth mentioning: how much slower, and how much time lost.
 const LEAST_RATIO: f64 = 1.1;
 const LEAST_LOST: f64 = 0.1;
+/// What is worth mentioning whatever the others lose.
+const MUCH_LOST: f64 = 0.4;
 /// A codelet at which a worker is this much slower counts as one at which it is slower.
 const SLOWER: f64 = 1.05;
 /// A worker is compared with others only if the work that it has in common with them is this share of an average worker's.
@@ -45,8 +47,8 @@ impl Statistics<'_> {
         let all = self.compare_workers();
         all.into_iter()
             .filter(|worker| {
-                let is_disturbed =
-                    worker.lost >= LEAST_LOST && worker.lost >= 3.0 * worker.lost_by_others.min(0.2);
+                let is_more = worker.lost >= 3.0 * worker.lost_by_others || worker.lost >= MUCH_LOST;
+                let is_disturbed = worker.lost >= LEAST_LOST && is_more;
                 worker.is_slower() || is_disturbed
             })
             .collect()
