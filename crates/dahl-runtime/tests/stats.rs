@@ -91,7 +91,10 @@ fn a_slow_implementation_is_found_beside_a_faster_one() {
     let found = statistics.slow_implementations(&Peaks::nominal(), &[]);
     let slow = found.iter().find(|it| it.implementation == "slow").expect("it is found");
     assert_eq!(slow.codelet, "both");
-    assert!(matches!(&slow.reason, SlowReason::Beside { other, ratio } if other == "quick" && *ratio > 3.0), "{slow:?}");
+    assert!(
+        matches!(&slow.reason, SlowReason::Beside { other, ratio } if other == "quick" && *ratio > 3.0),
+        "{slow:?}"
+    );
 }
 
 #[test]

@@ -60,7 +60,12 @@ pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<Measured> {
 /// Lines with what each is about.
 pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
     let giga = |rate: &Rate, unit: &str| {
-        format!("{:>8.1} {unit} on one core, {:>8.1} on all {}", rate.one / 1e9, rate.all / 1e9, measured.n_cores)
+        format!(
+            "{:>8.1} {unit} on one core, {:>8.1} on all {}",
+            rate.one / 1e9,
+            rate.all / 1e9,
+            measured.n_cores
+        )
     };
     let mut lines = vec![
         ("measured", date_text(measured.date)),
@@ -80,7 +85,16 @@ pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
         }
     }
     if let Some(seconds) = measured.task_seconds {
-        lines.push(("tasks", format!("{:.0} ns each beside their kernels, replayed on one core", 1e9 * seconds)));
+        lines.push((
+            "tasks",
+            format!("{:.0} ns each beside their kernels, replayed on one core", 1e9 * seconds),
+        ));
+    }
+    if cfg!(debug_assertions) {
+        lines.push((
+            "",
+            "by a dahl that was built without optimisation: these numbers say little".to_string(),
+        ));
     }
     lines
 }

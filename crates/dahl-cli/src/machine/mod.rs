@@ -54,7 +54,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     let mut lines = words(machine, hardware, instructions);
     match measured {
         Some(measured) => lines.extend(measured::words(measured)),
-        None => lines.push(("measured", "nothing yet: dahl machine --measure takes some seconds".to_string())),
+        None => {
+            lines.push(("measured", "nothing yet: dahl machine --measure takes some seconds".to_string()))
+        }
     }
     lines.extend(args.output.iter().chain(&kept).map(|path| ("written", path.display().to_string())));
     for (title, line) in lines {

@@ -41,7 +41,7 @@ impl Found {
         }
         if changes.len() > 1 {
             text.push_str(&format!(
-                "tasks take {} in A in the median over all kinds, and differ from that by {:.1} % commonly\n",
+                "a codelet takes {} in A in the median, and tasks differ from that by {:.1} % commonly\n",
                 times(*common),
                 100.0 * (noise - 1.0)
             ));
@@ -50,12 +50,17 @@ impl Found {
         let unsure = changes.iter().filter(|change| change.interval.is_none()).count();
         text.push('\n');
         match changed.len() {
-            0 if changes.is_empty() => text.push_str("nothing in common: no two kinds of tasks are the same\n"),
+            0 if changes.is_empty() => {
+                text.push_str("nothing in common: no two kinds of tasks are the same\n")
+            }
             0 => text.push_str(&format!(
                 "no change beyond noise in {} that both have\n",
                 count(changes.len(), "kind") + " of tasks"
             )),
-            n => text.push_str(&format!("changed beyond noise: {n} of {} of tasks\n", count(changes.len(), "kind"))),
+            n => text.push_str(&format!(
+                "changed beyond noise: {n} of {} of tasks\n",
+                count(changes.len(), "kind")
+            )),
         }
         sentences(&changed, changes).iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         if unsure > 0 {
@@ -76,8 +81,18 @@ impl Found {
 
     /// The changed kinds, and the largest of the others.
     fn table(&self) -> String {
-        let header =
-            ["", "codelet", "implementation", "shape", "A µs", "B µs", "A/B", "between", "seen from", "share"];
+        let header = [
+            "",
+            "codelet",
+            "implementation",
+            "shape",
+            "A µs",
+            "B µs",
+            "A/B",
+            "between",
+            "seen from",
+            "share",
+        ];
         let mut cells = vec![header.map(str::to_string).to_vec()];
         let changes = &self.against.changes;
         let n_changed = changes.iter().filter(|change| change.is_changed).count();
@@ -97,7 +112,9 @@ impl Found {
             ]);
         }
         let mut text = align(&cells, 4);
-        text.push_str("between: with 95 % for all of them together; seen from: the least factor that would count\n");
+        text.push_str(
+            "between: with 95 % for all of them together; seen from: the least factor that would count\n",
+        );
         if changes.len() + 1 > cells.len() {
             let rest = changes.len() + 1 - cells.len();
             text.push_str(&format!("and {} of tasks that did not change\n", count(rest, "more kind")));
@@ -181,5 +198,9 @@ fn sentences(changed: &[&Change], all: &[Change]) -> Vec<String> {
 fn alone(only: &Only) -> String {
     let Match { codelet, implementation, .. } = &only.of;
     let share = 100.0 * only.share;
-    format!("{codelet} ({implementation}) of {}: {}, {share:.1} % of its time", shape(&only.of), count(only.n, "execution"))
+    format!(
+        "{codelet} ({implementation}) of {}: {}, {share:.1} % of its time",
+        shape(&only.of),
+        count(only.n, "execution")
+    )
 }

@@ -67,7 +67,8 @@ impl Found {
             }
             (None, Some(complaint)) => format!("fraction of peak: {complaint}"),
             (None, None) => {
-                "fraction of peak: nothing was measured on this machine yet; do so by dahl machine --measure".into()
+                "fraction of peak: nothing was measured on this machine yet; do so by dahl machine --measure"
+                    .into()
             }
         }
     }

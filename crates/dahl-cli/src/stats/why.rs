@@ -123,7 +123,9 @@ impl Why {
             let mut json =
                 json!({ "codelet": it.codelet, "implementation": it.implementation, "share": it.share });
             match &it.reason {
-                SlowReason::Beside { other, ratio } => json["beside"] = json!({ "implementation": other, "ratio": ratio }),
+                SlowReason::Beside { other, ratio } => {
+                    json["beside"] = json!({ "implementation": other, "ratio": ratio })
+                }
                 SlowReason::Reference { others } => json["faster"] = json!(others),
                 SlowReason::FarFromPeak { times } => json["times_further_from_peak"] = json!(times),
             }
@@ -181,11 +183,15 @@ fn cause(cause: &Cause) -> String {
     let Cause { factor, share, ratio, slowest, fastest } = cause;
     let what = match factor {
         Factor::Shape => format!("by shape, {slowest} takes {ratio:.2} times as long as {fastest}"),
-        Factor::Temperature => format!("by caches, {slowest} tiles take {ratio:.2} times as long as {fastest} ones"),
+        Factor::Temperature => {
+            format!("by caches, {slowest} tiles take {ratio:.2} times as long as {fastest} ones")
+        }
         Factor::Worker => format!("by worker, {slowest} is {ratio:.2} times slower than {fastest}"),
         Factor::Tile => format!("by tile, {slowest} takes {ratio:.2} times as long as {fastest}"),
         Factor::Time => format!("by time, from {slowest} it was {ratio:.2} times slower than from {fastest}"),
-        Factor::Interruption => format!("by interruptions, {slowest} took {ratio:.1} times as long as {fastest}"),
+        Factor::Interruption => {
+            format!("by interruptions, {slowest} took {ratio:.1} times as long as {fastest}")
+        }
     };
     format!("{:.0} % {what}", 100.0 * share)
 }

@@ -258,7 +258,9 @@ impl Reader {
                 let (bytes, limit) = (optional(words, "bytes")?, optional::<u64>(words, "bytes")?);
                 machine.n_memories += 1;
                 match id {
-                    super::HOST => (self.hardware.memory_bytes, self.hardware.memory_limit_bytes) = (bytes, limit),
+                    super::HOST => {
+                        (self.hardware.memory_bytes, self.hardware.memory_limit_bytes) = (bytes, limit)
+                    }
                     _ => {
                         let limit = limit.map(usize::try_from).transpose();
                         machine.limits.resize(id, None);
@@ -301,9 +303,8 @@ impl Reader {
             }
             "measured" => {
                 let date = words.text("a date")?;
-                let date = date_of(&date).ok_or_else(|| {
-                    format!("'{date}' is no date such as {}", date_text(0))
-                })?;
+                let date =
+                    date_of(&date).ok_or_else(|| format!("'{date}' is no date such as {}", date_text(0)))?;
                 let n_cores = words.number("a number of cores")?;
                 self.measured = Some(Measured { date, n_cores, ..Measured::default() });
             }

@@ -30,8 +30,7 @@ impl Peaks {
     /// Round numbers of an ordinary core, for machines that have not been measured: good for comparing tasks with each
     /// other, not for saying how good they are.
     pub fn nominal() -> Peaks {
-        let memory =
-            Level { name: "memory".to_string(), bytes: None, is_own: false, bytes_per_second: 20e9 };
+        let memory = Level { name: "memory".to_string(), bytes: None, is_own: false, bytes_per_second: 20e9 };
         Peaks { flops_f32: 50e9, flops_f64: 25e9, levels: vec![memory] }
     }
 

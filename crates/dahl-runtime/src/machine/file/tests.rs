@@ -156,7 +156,14 @@ fn dates_are_those_of_the_calendar() {
         assert_eq!(date_text(seconds), text);
         assert_eq!(date_of(text), Some(seconds));
     }
-    for wrong in ["", "2024", "2023-02-29T00:00:00Z", "2024-13-01T00:00:00Z", "2024-01-01 00:00:00Z", "äääääääääääääääääääää"] {
+    for wrong in [
+        "",
+        "2024",
+        "2023-02-29T00:00:00Z",
+        "2024-13-01T00:00:00Z",
+        "2024-01-01 00:00:00Z",
+        "äääääääääääääääääääää",
+    ] {
         assert_eq!(date_of(wrong), None, "{wrong}");
     }
 }

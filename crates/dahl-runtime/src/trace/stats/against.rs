@@ -7,7 +7,7 @@
 //! The common factor is taken out and said separately, and a kind has changed only if it is further off than other codelets'
 //! tasks of about the same length commonly are.
 
-use super::robust::{critical, median, quantile, weighted_median};
+use super::robust::{critical, median, quantile};
 use super::{Statistics, grouped};
 use crate::trace::TaskInfo;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub struct Only {
 /// Two runs beside each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Against {
-    /// How many times as long kinds take here, in the median by time: the machine's mood, or a change in everything.
+    /// How many times as long codelets take here, in the median: the machine's mood, or a change in everything.
     pub common: f64,
     /// How far kinds are commonly off that, as a factor, in the median.
     pub noise: f64,
@@ -86,8 +86,8 @@ const LEAST: usize = 3;
 const LEAST_CHANGE: f64 = 0.05;
 /// How sure to be about all kinds together.
 const ERROR: f64 = 0.05;
-/// Kinds that are needed to say what is common, and how many neighbours a kind is compared with.
-const LEAST_KINDS: usize = 5;
+/// Codelets that are needed to say what is common, and how many neighbours a kind is compared with.
+const LEAST_CODELETS: usize = 5;
 const NEIGHBOURS: usize = 12;
 /// How many times as far off as its neighbours a kind must be.
 const FAR: f64 = 4.0;
@@ -126,11 +126,7 @@ impl Statistics<'_> {
         let mut only_there: Vec<Only> =
             there.into_iter().map(|(of, side)| only(of, &side, all_there)).collect();
 
-        let differences = pairs.iter().map(|(_, a, b)| (a.middle - b.middle, b.seconds));
-        let common = match pairs.len() >= LEAST_KINDS {
-            true => weighted_median(&mut differences.collect::<Vec<_>>()),
-            false => 0.0,
-        };
+        let common = common(&pairs);
         let n_tests = pairs.len().max(1) as f64;
         let noises: Vec<f64> = (0..pairs.len()).map(|i| noise(&pairs, i, common)).collect();
         let mut changes = Vec::new();
@@ -145,7 +141,13 @@ impl Statistics<'_> {
         let by_share = |a: &Only, b: &Only| b.share.total_cmp(&a.share).then_with(|| a.of.cmp(&b.of));
         only_here.sort_by(by_share);
         only_there.sort_by(by_share);
-        Against { common: common.exp(), noise: median(&mut noises.clone()).exp(), changes, only_here, only_there }
+        Against {
+            common: common.exp(),
+            noise: median(&mut noises.clone()).exp(),
+            changes,
+            only_here,
+            only_there,
+        }
     }
 
     fn sides(&self) -> BTreeMap<Match, Side> {
@@ -183,6 +185,19 @@ impl Statistics<'_> {
     }
 }
 
+/// What most codelets have in common. Each counts once, however much of the time is its own: one that changed may be most
+/// of a run.
+fn common(pairs: &[(Match, Side, Side)]) -> f64 {
+    let mut codelets: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (of, here, there) in pairs {
+        codelets.entry(&of.codelet).or_default().push(here.middle - there.middle);
+    }
+    if codelets.len() < LEAST_CODELETS {
+        return 0.0;
+    }
+    median(&mut codelets.into_values().map(|mut kinds| median(&mut kinds)).collect::<Vec<f64>>())
+}
+
 /// How far tasks of other codelets that are about as long as this one are off what is common.
 fn noise(pairs: &[(Match, Side, Side)], this: usize, common: f64) -> f64 {
     let (of, _, there) = &pairs[this];
@@ -190,7 +205,7 @@ fn noise(pairs: &[(Match, Side, Side)], this: usize, common: f64) -> f64 {
     let mut off: Vec<(f64, f64)> = others
         .map(|(_, a, b)| ((b.middle - there.middle).abs(), (a.middle - b.middle - common).abs()))
         .collect();
-    if off.len() + 1 < LEAST_KINDS {
+    if off.len() + 1 < LEAST_CODELETS {
         return 0.0;
     }
     off.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

@@ -54,9 +54,7 @@ impl Statistics<'_> {
         }
         // What is normal for a worker is how fast it is in its better half.
         let normal: Vec<f64> = (0..n_workers)
-            .map(|w| {
-                quantile(&mut windows.iter().filter_map(|window| window[w]).collect::<Vec<f64>>(), 0.25)
-            })
+            .map(|w| quantile(&mut windows.iter().filter_map(|window| window[w]).collect::<Vec<f64>>(), 0.25))
             .collect();
         let slow_in = |window: &[Option<f64>]| -> Vec<(usize, f64)> {
             let ratio = |w: usize| window[w].map(|value| (w, (value - normal[w]).exp()));
@@ -85,10 +83,13 @@ impl Statistics<'_> {
         }
         let finish = |(mut phase, _, mut ratios): (Phase, usize, Vec<f64>)| {
             phase.ratio = median(&mut ratios);
-            let inside =
-                self.executions.iter().filter(|e| (phase.start_seconds..phase.end_seconds).contains(&e.start));
+            let inside = self
+                .executions
+                .iter()
+                .filter(|e| (phase.start_seconds..phase.end_seconds).contains(&e.start));
             let steps: Vec<u32> = inside.map(|e| e.step).collect();
-            phase.steps = (steps.iter().copied().min().unwrap_or(0), steps.iter().copied().max().unwrap_or(0));
+            phase.steps =
+                (steps.iter().copied().min().unwrap_or(0), steps.iter().copied().max().unwrap_or(0));
             phase
         };
         phases.into_iter().map(finish).collect()

@@ -93,8 +93,7 @@ fn usual(task: &TaskInfo) -> f64 {
 fn rows_add_up_and_have_the_rates_of_their_tasks() {
     let trace = plan(2, 1).trace(|task, _, _| usual(task));
     let statistics = Statistics::of(&trace);
-    for (by, n) in
-        [(By::Codelet, 5), (By::Shape, 6), (By::Worker, 10), (By::Tile, 12), (By::Temperature, 5)]
+    for (by, n) in [(By::Codelet, 5), (By::Shape, 6), (By::Worker, 10), (By::Tile, 12), (By::Temperature, 5)]
     {
         let rows = statistics.rows(by, None);
         assert_eq!(rows.len(), n, "{by:?}");
@@ -154,8 +153,8 @@ fn where_nothing_is_planted_nothing_is_found() {
 #[test]
 fn a_slow_worker_is_found_and_said_to_be_the_cause() {
     for n_workers in [2, 4] {
-        let trace = plan(n_workers, 3)
-            .trace(|task, worker, _| usual(task) * if worker == 1 { 1.38 } else { 1.0 });
+        let trace =
+            plan(n_workers, 3).trace(|task, worker, _| usual(task) * if worker == 1 { 1.38 } else { 1.0 });
         let statistics = Statistics::of(&trace);
         let found = statistics.slow_workers();
         let [slow] = &found[..] else { panic!("{found:?}") };
@@ -222,8 +221,8 @@ fn a_task_that_another_worker_takes_over_is_cold() {
 fn a_phase_of_the_machine_is_found_with_its_steps() {
     // The first half is slower, on all workers; the last eighth on worker 1 only.
     let slow = |worker: usize, step: u32| step < 100 || (worker == 1 && step >= 175);
-    let trace = plan(2, 6)
-        .trace(|task, worker, step| usual(task) * if slow(worker, step) { 1.5 } else { 1.0 });
+    let trace =
+        plan(2, 6).trace(|task, worker, step| usual(task) * if slow(worker, step) { 1.5 } else { 1.0 });
     let statistics = Statistics::of(&trace);
     let found = statistics.phases();
     assert_eq!(found[0].workers, [0, 1]);
@@ -248,8 +247,7 @@ fn a_slow_implementation_is_found_beside_a_faster_one_and_far_from_the_peak() {
     assert!(other == "fast" && (ratio - 6.0).abs() < 0.3, "{slow:?}");
 
     // Alone, it can only be seen from how far it is from the machine.
-    let trace =
-        plan(2, 9).trace(|task, _, _| usual(task) * if task.codelet == "pool" { 100.0 } else { 1.0 });
+    let trace = plan(2, 9).trace(|task, _, _| usual(task) * if task.codelet == "pool" { 100.0 } else { 1.0 });
     let found = Statistics::of(&trace).slow_implementations(&Peaks::nominal(), &[]);
     let [slow] = &found[..] else { panic!("{found:?}") };
     assert_eq!(slow.codelet, "pool");
@@ -268,7 +266,11 @@ static CONV: Codelet = Codelet::new(
     "conv",
     "x[i] -> y[i]",
     1.0,
-    &[implementation("fast", Dtype::F32), implementation("faster", Dtype::F32), implementation("f64", Dtype::F64)],
+    &[
+        implementation("fast", Dtype::F32),
+        implementation("faster", Dtype::F32),
+        implementation("f64", Dtype::F64),
+    ],
 );
 
 #[test]
@@ -316,8 +318,7 @@ fn a_codelet_that_became_slower_or_faster_is_found_and_no_other() {
     let there = plan(2, 19).trace(|task, _, _| usual(task));
     for factor in [1.3, 0.7] {
         let is_other = |task: &TaskInfo| task.codelet == "dense";
-        let here =
-            plan(2, 20).trace(|task, _, _| usual(task) * if is_other(task) { factor } else { 1.0 });
+        let here = plan(2, 20).trace(|task, _, _| usual(task) * if is_other(task) { factor } else { 1.0 });
         let against = Statistics::of(&here).against(&Statistics::of(&there));
         let changed: Vec<_> = against.changes.iter().filter(|change| change.is_changed).collect();
         let [change] = &changed[..] else { panic!("{against:?}") };
@@ -325,6 +326,24 @@ fn a_codelet_that_became_slower_or_faster_is_found_and_no_other() {
         let (low, high) = change.interval.unwrap();
         assert!(low < factor && factor < high && high / low < 1.1, "{change:?}");
         assert!(change.visible_from.is_some_and(|from| from < 1.2), "{change:?}");
+    }
+}
+
+#[test]
+fn a_codelet_that_is_most_of_a_run_is_not_taken_for_what_is_common() {
+    let there = plan(2, 24).trace(|task, _, _| usual(task));
+    let is_conv = |task: &TaskInfo| task.codelet == "conv";
+    let here = plan(2, 25).trace(|task, _, _| usual(task) * if is_conv(task) { 20.0 } else { 1.0 });
+    for (a, b) in [(&here, &there), (&there, &here)] {
+        let against = Statistics::of(a).against(&Statistics::of(b));
+        let changed: Vec<&str> = against
+            .changes
+            .iter()
+            .filter(|change| change.is_changed)
+            .map(|change| change.of.codelet.as_str())
+            .collect();
+        assert_eq!(changed, ["conv", "conv"], "{against:?}");
+        assert!((against.common - 1.0).abs() < 0.02, "{against:?}");
     }
 }
 

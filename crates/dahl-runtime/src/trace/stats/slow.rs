@@ -91,7 +91,8 @@ impl Statistics<'_> {
         }
         let mut ratios: BTreeMap<(String, String, String), Vec<(f64, f64)>> = BTreeMap::new();
         for (&(work, slow), &(time, weight, task)) in &medians {
-            for (&(_, fast), &(other, _, _)) in medians.range((work, "")..).take_while(|(key, _)| key.0 == work)
+            for (&(_, fast), &(other, _, _)) in
+                medians.range((work, "")..).take_while(|(key, _)| key.0 == work)
             {
                 if fast != slow {
                     let codelet = self.trace.scene.tasks[task].codelet.clone();

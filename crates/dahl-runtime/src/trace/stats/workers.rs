@@ -110,7 +110,10 @@ impl Statistics<'_> {
                 worker,
                 ratio: weighted_median(&mut over_all).exp(),
                 n_codelets,
-                n_slower: of_codelet.into_values().filter_map(|mut r| is_slower(&mut r).then_some(())).count(),
+                n_slower: of_codelet
+                    .into_values()
+                    .filter_map(|mut r| is_slower(&mut r).then_some(()))
+                    .count(),
                 lost: share(worker),
                 lost_by_others: median(&mut others),
             }

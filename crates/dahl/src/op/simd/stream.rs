@@ -105,7 +105,10 @@ mod tests {
                     Stream::Read | Stream::Copy => i as f32,
                     Stream::Triad => i as f32 + 0.5,
                 };
-                assert!(result.iter().enumerate().all(|(i, &value)| value == expected(i)), "{stream:?} {bytes}");
+                assert!(
+                    result.iter().enumerate().all(|(i, &value)| value == expected(i)),
+                    "{stream:?} {bytes}"
+                );
             }
         }
     }
