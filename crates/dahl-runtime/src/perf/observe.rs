@@ -65,11 +65,14 @@ pub fn observe(trace: &Trace) -> BTreeMap<Key, Observed> {
     observed
 }
 
-/// The keys with their operations and bytes, and for each worker and task the number of its key there.
-fn numbered(trace: &Trace) -> (Vec<(Key, f64, usize)>, Vec<Vec<usize>>) {
+/// A key, its operations and its bytes.
+type SizedKey = (Key, f64, usize);
+
+/// The keys, and for each worker and task the number of its key there.
+fn numbered(trace: &Trace) -> (Vec<SizedKey>, Vec<Vec<usize>>) {
     let scene = &*trace.scene;
     let mut numbers: BTreeMap<Key, usize> = BTreeMap::new();
-    let mut keys: Vec<(Key, f64, usize)> = Vec::new();
+    let mut keys: Vec<SizedKey> = Vec::new();
     let mut number = |unit: &str, info: &TaskInfo| {
         let key = Key::of_info(info, unit);
         let number = *numbers.entry(key).or_insert_with_key(|key| {
