@@ -14,6 +14,7 @@ mod open;
 mod output;
 mod parse;
 mod predict;
+mod stats;
 mod trace;
 mod train;
 mod tune;
@@ -60,6 +61,8 @@ enum Command {
     Data(data::Args),
     /// Look at a saved trace, or convert it for other programs
     Trace(trace::Args),
+    /// What each codelet cost in a saved trace, why it varied, and what changed since another
+    Stats(stats::Args),
     /// Compare the numbers of two files
     Diff(diff::Args),
     /// Measure how a network is best cut into tasks here, and do it so from now on
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Stats(args) => stats::run(&args),
         // It has exit codes of its own.
         Command::Diff(args) => return diff::run(&args),
         Command::Calibrate(args) => tune::calibrate::run(&args),

@@ -40,6 +40,11 @@ impl Measured {
         &self.loaded.models
     }
 
+    /// All that was chosen, by what it was chosen for.
+    pub fn choices(&self) -> impl Iterator<Item = (&String, &Choice)> {
+        self.loaded.choices.iter()
+    }
+
     /// The cut that was chosen for such steps, and where it comes from.
     pub fn choice(&self, key: &str) -> Option<(CutOptions, String)> {
         let choice = self.loaded.choices.get(key)?;
@@ -95,7 +100,7 @@ fn now() -> u64 {
 }
 
 /// The day of a time in seconds since 1970, as in 2026-11-15.
-fn day(seconds: u64) -> String {
+pub fn day(seconds: u64) -> String {
     // Years begin in March here, so that the day that some years have comes last.
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

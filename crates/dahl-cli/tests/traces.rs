@@ -49,6 +49,7 @@ fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() 
         ("perfetto", "pftrace", &b"\x0a"[..]),
         ("paje", "trace", b"%EventDef PajeDefineContainerType 0\n"),
         ("dot", "dot", b"// Filled by codelet"),
+        ("html", "html", b"<!DOCTYPE html>\n"),
         ("json", "json", b"[\"dahl-trace\",2]\n"),
     ] {
         let (named, ended) = (folder.file("named"), folder.file(&format!("ended.{ending}")));

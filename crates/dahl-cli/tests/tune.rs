@@ -47,6 +47,7 @@ fn what_is_calibrated_is_used_until_it_is_forgotten() {
     assert_eq!(before["plan_origin"], "heuristic");
 
     let calibrate = [&["calibrate", "--data", "digits"], &QUICK[..]].concat();
+    assert!(user.success(&["stats"]).contains("load "));
     let lines = user.json(&calibrate);
     let [calibrated] = &lines[..] else { panic!("one step, one line: {lines:?}") };
     let plans = calibrated["plans"].as_array().expect("plans");
@@ -119,7 +120,17 @@ fn a_sweep_measures_predicts_and_draws() {
     }
     let svg = String::from_utf8(user.0.read("sweep.svg")).expect("text");
     assert!(svg.starts_with("<svg") && svg.matches("<polyline").count() == 4, "{svg}");
-    // What was measured is there for the next time.
+    // What was measured is there to be looked at, and for the next time.
+    let known = &user.json(&["stats"])[0];
+    let models = known["models"].as_array().expect("models");
+    assert!(models.iter().any(|model| model["codelet"] == "conv2d" && model["workers"] == 2), "{known}");
+    assert!(
+        models.iter().all(|model| model["seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0)),
+        "{known}"
+    );
+    assert!(known["choices"].as_array().expect("choices").is_empty());
+    let text = user.success(&["stats"]);
+    assert!(text.starts_with("codelet ") && text.contains("conv2d_dw"), "{text}");
     let lines = user.json(
         &[
             &["sweep", "--data", "digits", "--batch", "48", "--workers", "2", "--default", "--rounds", "1"],

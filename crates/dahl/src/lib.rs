@@ -20,6 +20,7 @@ pub mod error;
 pub mod file;
 pub mod layer;
 pub mod loss;
+pub mod measure;
 pub mod model;
 pub mod op;
 pub mod optim;

@@ -124,6 +124,9 @@ impl Job {
             Format::of_path(path)?;
             writable(path)?;
         }
+        if let Some(path) = &args.report {
+            writable(path)?;
+        }
         let dump = args.dump.as_deref().map(|dir| Dump::create(dir, args.dtype.into())).transpose()?;
         let metrics = args.metrics.as_deref().map(|path| Metrics::create(path, epoch)).transpose()?;
         let mut batches = args.batches.as_deref().map(read_batches).transpose()?;

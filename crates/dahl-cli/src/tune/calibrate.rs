@@ -33,8 +33,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Rounds after the first, for the plans that are worth it.
-const ROUNDS: usize = 4;
 /// A plan that takes this much longer than the best after the first round is not looked at again.
 const HOPELESS: f64 = 1.25;
 /// What another cut must gain to be chosen over the heuristic: less than that is noise, and not worth other bits.
@@ -82,10 +80,11 @@ fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
         }
     }
     // What this command learns is added to the file; what it says about a plan is about now.
-    let (mut models, time) = (Models::new(), args.what.seconds);
-    let bar = bar(plans.len() * (1 + ROUNDS), args.json)
+    let (mut models, effort) = (Models::new(), args.what.effort());
+    let n_rounds = args.what.rounds;
+    let bar = bar(plans.len() * (1 + n_rounds), args.json)
         .with_message(format!("{model}, batch {}", subject.batch()));
-    rounds(subject, &mut plans, 1, time, &mut models, &bar)?;
+    rounds(subject, &mut plans, 1, effort, &mut models, &bar)?;
     let best = scores(&plans, workers.len()).into_iter().fold(f64::INFINITY, f64::min);
     let hopeful: Vec<bool> =
         scores(&plans, workers.len()).iter().map(|&score| score <= HOPELESS * best).collect();
@@ -96,8 +95,8 @@ fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
         at += 1;
         cut == 0 || hopeful[cut]
     });
-    bar.set_length((cuts.len() * workers.len() + plans.len() * ROUNDS) as u64);
-    rounds(subject, &mut plans, ROUNDS, time, &mut models, &bar)?;
+    bar.set_length((cuts.len() * workers.len() + plans.len() * n_rounds) as u64);
+    rounds(subject, &mut plans, n_rounds, effort, &mut models, &bar)?;
     bar.finish_and_clear();
 
     let scores = scores(&plans, workers.len());

@@ -6,11 +6,12 @@ mod rounds;
 pub mod sweep;
 
 use crate::open;
-use crate::parse::{DtypeArg, batch, classes, image_shape, seconds};
+use crate::parse::{DtypeArg, at_least_one, batch, classes, image_shape, seconds};
 use anyhow::Result;
 use dahl::tune::Subject;
 use dahl_runtime::plan::CutOptions;
 use indicatif::{ProgressBar, ProgressStyle};
+use rounds::Effort;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
@@ -36,8 +37,14 @@ pub struct What {
     #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
     dtype: DtypeArg,
     /// How long each plan is run at a time
-    #[arg(long, value_name = "SECONDS", default_value = "0.2", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]
     seconds: Duration,
+    /// How often each plan is run, in turn with the others
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = at_least_one)]
+    rounds: usize,
+    /// Do with fewer rounds where they take longer than this, for each network, batch and number of workers
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    limit: Duration,
 }
 
 /// A step that can be measured, and what it is called.
@@ -47,6 +54,10 @@ pub struct Named {
 }
 
 impl What {
+    fn effort(&self) -> Effort {
+        Effort { time: self.seconds, limit: self.limit }
+    }
+
     /// All steps, model after model.
     fn subjects(&self) -> Result<Vec<Named>> {
         let data = self.data.as_deref().map(open::described).transpose()?;

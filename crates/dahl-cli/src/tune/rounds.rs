@@ -8,7 +8,7 @@ use dahl_runtime::machine::Machine;
 use dahl_runtime::perf::{Costs, Models, Sources, predict};
 use dahl_runtime::plan::{CutOptions, Planned};
 use indicatif::ProgressBar;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A plan and what it took, round by round.
 pub struct Timed {
@@ -26,7 +26,7 @@ pub struct Timed {
 }
 
 /// Steps that are run at least: some to warm up, and some to take the median of.
-const MIN_STEPS: u64 = 5;
+const MIN_STEPS: u64 = 4;
 
 impl Timed {
     pub fn new(subject: &Subject, cut: &CutOptions, workers: usize) -> Result<Timed> {
@@ -73,23 +73,39 @@ impl Timed {
     }
 }
 
-/// Measures all plans in turn, for so many rounds.
+/// Measures all plans in turn, for so many rounds, or for fewer if these take longer than the limit; three at least.
 pub fn rounds(
     subject: &Subject,
     plans: &mut [Timed],
     n: usize,
-    time: Duration,
+    effort: Effort,
     models: &mut Models,
     bar: &ProgressBar,
 ) -> Result<()> {
-    for _ in 0..n {
+    let start = Instant::now();
+    for round in 0..n {
+        if round >= MIN_ROUNDS && start.elapsed() >= effort.limit {
+            break;
+        }
         for plan in plans.iter_mut() {
-            plan.round(subject, time, models)?;
+            plan.round(subject, effort.time, models)?;
             bar.inc(1);
         }
     }
     Ok(())
 }
+
+/// How much time to spend.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    /// On one plan in one round.
+    pub time: Duration,
+    /// On all of them.
+    pub limit: Duration,
+}
+
+/// With fewer there is nothing to take the median of.
+const MIN_ROUNDS: usize = 3;
 
 /// The middle of some numbers; NaN of none.
 pub fn median(mut values: Vec<f64>) -> f64 {

@@ -5,7 +5,7 @@ use super::{Named, What, bar, label, plot};
 use crate::exit::Exit;
 use crate::measured::Measured;
 use crate::output::{count, say, thousands};
-use crate::parse::{at_least_one, tiles, workers};
+use crate::parse::{tiles, workers};
 use anyhow::Result;
 use dahl_runtime::machine::n_cores;
 use dahl_runtime::perf::Models;
@@ -34,9 +34,6 @@ pub struct Args {
     /// Only the default plan: what was calibrated, or else the heuristic's
     #[arg(long = "default", conflicts_with = "tiles")]
     is_default: bool,
-    /// How often each plan is run, in turn
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = at_least_one)]
-    rounds: usize,
     /// Draw images per second over samples per task (.svg)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -91,7 +88,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         for &workers in &counts {
             let mut plans: Vec<Timed> =
                 cuts.iter().map(|cut| Timed::new(&named.subject, cut, workers)).collect::<Result<_>>()?;
-            let bar = bar(plans.len() * args.rounds, args.json);
+            let bar = bar(plans.len() * args.what.rounds, args.json);
             bar.set_message(format!(
                 "{}, batch {}, {}",
                 named.model,
@@ -100,7 +97,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             ));
             let mut models = measured.models().clone();
             models.merge(&learned);
-            rounds(&named.subject, &mut plans, args.rounds, args.what.seconds, &mut models, &bar)?;
+            rounds(&named.subject, &mut plans, args.what.rounds, args.what.effort(), &mut models, &bar)?;
             bar.finish_and_clear();
             learned.merge(&models);
             let (model, batch) = (named.model.clone(), named.subject.batch());

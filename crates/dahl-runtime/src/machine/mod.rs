@@ -1,10 +1,16 @@
-//! What there is to compute on: units, their memories, and the threads' places on cores.
+//! What there is to compute on: units, their memories, the threads' places on cores, and how fast all that is.
 
 mod detect;
+pub mod file;
+mod measured;
+mod peaks;
 mod pin;
 mod resident;
 
 pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
+pub use file::MachineFile;
+pub use measured::{Bandwidth, Measured, Place, Rate, Stream};
+pub use peaks::{Level, Peaks};
 pub use pin::pin_current_thread;
 pub use resident::peak_resident_bytes;
 

@@ -22,7 +22,7 @@
 //! Nothing here reads a clock or decides anything: ids and dates of runs come from the caller, and what is learned changes no
 //! plan by itself.
 
-mod words;
+pub(crate) mod words;
 mod key;
 mod summary;
 mod observe;

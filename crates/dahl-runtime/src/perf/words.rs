@@ -4,7 +4,7 @@ use std::str::{FromStr, SplitAsciiWhitespace};
 
 /// A text as one word: whatever is not a visible ASCII character, and `%`, becomes `%` and two digits per byte. The empty text
 /// is a single `%`.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut word = String::with_capacity(text.len().max(1));
     for byte in text.bytes() {
         match byte {
@@ -34,7 +34,7 @@ fn unescaped(word: &str) -> Option<String> {
 }
 
 /// The words of a line, taken one after the other.
-pub(super) struct Words<'a>(SplitAsciiWhitespace<'a>);
+pub(crate) struct Words<'a>(SplitAsciiWhitespace<'a>);
 
 impl<'a> Words<'a> {
     pub fn of(line: &'a str) -> Self {

@@ -13,16 +13,19 @@ pub(crate) mod recorder;
 mod scene;
 mod idle;
 mod usage;
+pub mod stats;
 mod file;
 mod perfetto;
 mod paje;
 mod dot;
+pub mod html;
 mod export;
 
 pub use clock::{Clock, ticks};
 pub use export::Format;
 pub use idle::{Idle, Reason};
 pub use scene::{BlockInfo, Scene, Schedule, TaskInfo, WorkerInfo};
+pub use stats::Statistics;
 pub use usage::Usage;
 
 use crate::graph::TaskId;

@@ -9,9 +9,11 @@
 //! kernels are safe code; unsafe stays in the files that name instructions.
 
 mod peak;
+mod stream;
 pub(crate) mod plain;
 
-pub use peak::fma_peak;
+pub use peak::{fma_flops, fma_peak};
+pub use stream::Streams;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;

@@ -15,6 +15,19 @@ pub fn fma_peak(dtype: Dtype) -> f64 {
     }
 }
 
+/// Does fused multiply-adds on registers for a fraction of a millisecond, and says how many operations those were.
+pub fn fma_flops(dtype: Dtype) -> f64 {
+    fn flops<T: Real>() -> f64 {
+        const STEPS: usize = 20_000;
+        let chains = T::dispatch(Chains { steps: STEPS });
+        (2 * T::LANES * STEPS * chains) as f64
+    }
+    match dtype {
+        Dtype::F64 => flops::<f64>(),
+        _ => flops::<f32>(),
+    }
+}
+
 fn measure<T: Real>() -> f64 {
     const STEPS: usize = 100_000;
     (0..9)

@@ -1,19 +1,30 @@
 //! `dahl machine`.
 
+pub mod measured;
+
 use crate::exit::Exit;
 use crate::output::{bytes, count, say};
 use anyhow::Result;
 use dahl::op::simd::Isa;
-use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, Unit, UnitKind};
+use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, MachineFile, Unit, UnitKind};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What to say about this machine.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   dahl machine                       what dahl finds here, in words
+  dahl machine --measure             also measures peak flops and bandwidth, in some seconds; dahl stats uses them
+  dahl machine --measure -o FILE     also writes all of it as a machine file
   dahl machine --json                the same for programs; null is what the system does not tell")]
 pub struct Args {
+    /// Measure operations and bytes per second, on one core and on all, and keep the numbers for dahl stats
+    #[arg(long)]
+    measure: bool,
+    /// Write a machine file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -23,12 +34,33 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit> {
     let (machine, hardware) = (Machine::detect(), Hardware::detect());
     let isas: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
+    let measured = match args.measure {
+        true => Some(measured::measure(&hardware, args.json)?),
+        false => measured::kept(&hardware)?.and_then(|(_, file)| file.measured),
+    };
+    let file = MachineFile { machine, hardware, instructions: isas, measured };
+    let kept = if args.measure { measured::keep(&file)? } else { None };
+    if let Some(path) = &args.output {
+        file.save(path)?;
+    }
+    let MachineFile { machine, hardware, instructions, measured } = &file;
     if args.json {
-        say(to_json(&machine, &hardware, &isas))?;
-    } else {
-        for (title, line) in words(&machine, &hardware, &isas) {
-            say(format!("{title:<13} {line}"))?;
+        let mut json = to_json(machine, hardware, instructions);
+        json["measured"] = measured.as_ref().map_or(Value::Null, measured::json);
+        json["machine_file"] = json!(args.output.as_ref().or(kept.as_ref()));
+        say(json)?;
+        return Ok(Exit::Done);
+    }
+    let mut lines = words(machine, hardware, instructions);
+    match measured {
+        Some(measured) => lines.extend(measured::words(measured)),
+        None => {
+            lines.push(("measured", "nothing yet: dahl machine --measure takes some seconds".to_string()))
         }
+    }
+    lines.extend(args.output.iter().chain(&kept).map(|path| ("written", path.display().to_string())));
+    for (title, line) in lines {
+        say(format!("{title:<13} {line}"))?;
     }
     Ok(Exit::Done)
 }

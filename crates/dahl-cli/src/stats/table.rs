@@ -1,0 +1,139 @@
+//! The table of `dahl stats`: aligned columns, or JSON.
+
+use crate::output::{count, thousands};
+use dahl_runtime::trace::stats::Row;
+use dahl_runtime::trace::{Statistics, Trace};
+use serde_json::{Value, json};
+
+/// Rows of cells as lines with aligned columns; the first `n_left` columns are texts, the others numbers.
+pub fn align(rows: &[Vec<String>], n_left: usize) -> String {
+    let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..n_columns)
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            let width = widths[column];
+            match column < n_left {
+                true => line.push_str(&format!("{gap}{cell:<width$}")),
+                false => line.push_str(&format!("{gap}{cell:>width$}")),
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The table in words.
+pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String {
+    let usage = trace.usage();
+    let mut text = format!(
+        "{} of {} on {}",
+        count(statistics.n_executions(), "execution"),
+        count(trace.scene.tasks.len(), "task"),
+        count(trace.workers.len(), "worker")
+    );
+    if usage.n_steps > 0 {
+        let milliseconds = 1e3 * usage.median_step_seconds;
+        text.push_str(&format!(", {} of {milliseconds:.3} ms in the median", count(usage.n_steps, "step")));
+    }
+    text.push('\n');
+    if trace.total_dropped() > 0 {
+        text.push_str(&format!("{} older ones were dropped\n", thousands(trace.total_dropped())));
+    }
+    text.push('\n');
+    if rows.is_empty() {
+        return text + "there is nothing in it\n";
+    }
+
+    let has_details = rows.iter().any(|row| !row.detail.is_empty());
+    let has_peaks = rows.iter().any(|row| row.peak.is_some());
+    let mut cells = vec![vec!["codelet".to_string(), "implementation".into(), "unit".into()]];
+    if has_details {
+        cells[0].push("by".into());
+    }
+    cells[0].extend(
+        ["count", "mean µs", "median µs", "deviation", "share", "GFLOP/s", "GB/s"].map(str::to_string),
+    );
+    if has_peaks {
+        cells[0].push("of peak".into());
+    }
+    for row in rows {
+        let mut line = vec![row.codelet.clone(), row.implementation.clone(), row.unit.clone()];
+        if has_details {
+            line.push(row.detail.clone());
+        }
+        line.extend([
+            thousands(row.n as u64),
+            format!("{:.2}", 1e6 * row.mean),
+            format!("{:.2}", 1e6 * row.median),
+            format!("{:.1} %", 100.0 * row.deviation / row.median),
+            format!("{:.2} %", 100.0 * row.share),
+            rate(row.flops_per_second),
+            rate(row.bytes_per_second),
+        ]);
+        line.extend(row.peak.map(|peak| format!("{:.1} %", 100.0 * peak)));
+        cells.push(line);
+    }
+    text.push_str(&align(&cells, if has_details { 4 } else { 3 }));
+    let all = statistics.kernel_seconds() + statistics.idle_seconds();
+    let outside = if all > 0.0 { 100.0 * statistics.idle_seconds() / all } else { 0.0 };
+    text.push_str(&format!("outside of kernels, within steps: {outside:.2} %\n"));
+    text
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second > 0.0 { format!("{:.2}", per_second / 1e9) } else { "-".to_string() }
+}
+
+/// The table as a JSON object.
+pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
+    let usage = trace.usage();
+    let row = |row: &Row| {
+        json!({
+            "codelet": row.codelet,
+            "implementation": row.implementation,
+            "unit": row.unit,
+            "by": row.detail,
+            "count": row.n,
+            "seconds": row.seconds,
+            "mean_seconds": row.mean,
+            "median_seconds": row.median,
+            "deviation_seconds": row.deviation,
+            "share": row.share,
+            "flops_per_second": row.flops_per_second,
+            "bytes_per_second": row.bytes_per_second,
+            "peak_fraction": row.peak,
+        })
+    };
+    json!({
+        "executions": statistics.n_executions(),
+        "tasks": trace.scene.tasks.len(),
+        "workers": trace.workers.len(),
+        "dropped": trace.total_dropped(),
+        "steps": usage.n_steps,
+        "median_step_seconds": usage.median_step_seconds,
+        "kernel_seconds": statistics.kernel_seconds(),
+        "idle_seconds": statistics.idle_seconds(),
+        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_characters_and_not_by_bytes() {
+        let rows = [["a", "µs"], ["conv2d", "1"]].map(|row| row.map(str::to_string).to_vec());
+        assert_eq!(align(&rows, 1), "a       µs\nconv2d   1\n");
+        assert_eq!(align(&[], 1), "");
+    }
+}

@@ -1,0 +1,185 @@
+//! What was measured on a machine: operations per second, bytes per second, and what a task costs beside its kernel.
+
+use super::{Cache, CacheKind, Hardware, Level, Peaks};
+
+/// Something measured on one core alone, and on all cores at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Per second, on one core while the others have nothing to do.
+    pub one: f64,
+    /// Per second, on all cores together.
+    pub all: f64,
+}
+
+/// How memory was gone through. Bytes are those that the program reads and writes; what a cache fetches before it is
+/// overwritten does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stream {
+    /// Sums an array.
+    Read,
+    /// Copies an array to another.
+    Copy,
+    /// Adds a multiple of one array to another into a third.
+    Triad,
+}
+
+impl Stream {
+    /// All of them.
+    pub const ALL: [Stream; 3] = [Stream::Read, Stream::Copy, Stream::Triad];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stream::Read => "read",
+            Stream::Copy => "copy",
+            Stream::Triad => "triad",
+        }
+    }
+
+    /// How many arrays it goes through.
+    pub fn n_arrays(self) -> usize {
+        self as usize + 1
+    }
+}
+
+/// Where data lies that was gone through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// `L1`, `L2`, … or `memory`.
+    pub name: String,
+    /// What the cache holds, for one core's share of it; none for memory.
+    pub capacity: Option<u64>,
+    /// Whether it belongs to one core alone.
+    pub is_own: bool,
+    /// The bytes that one core went through.
+    pub bytes: u64,
+}
+
+/// The bandwidth of one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bandwidth {
+    /// The place.
+    pub place: Place,
+    /// Bytes per second of each of [`Stream::ALL`].
+    pub rates: [Rate; Stream::ALL.len()],
+}
+
+/// What was measured on a machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// When, in seconds since 1970.
+    pub date: u64,
+    /// How many cores "all" were.
+    pub n_cores: usize,
+    /// Operations per second on f32, a multiply-add counting 2.
+    pub flops_f32: Rate,
+    /// The same on f64.
+    pub flops_f64: Rate,
+    /// Bandwidths, nearest place first.
+    pub bandwidths: Vec<Bandwidth>,
+    /// Seconds that the runtime needs for a task beside its kernel, where that was measured.
+    pub task_seconds: Option<f64>,
+}
+
+impl Measured {
+    /// What each of `n_workers` workers can do while all of them are at work.
+    pub fn peaks(&self, n_workers: usize) -> Peaks {
+        // Between one and all nothing was measured; all cores are the careful guess.
+        let per_worker = |rate: &Rate| match n_workers {
+            0 | 1 => rate.one,
+            _ => rate.all / self.n_cores.max(1) as f64,
+        };
+        let level = |bandwidth: &Bandwidth| Level {
+            name: bandwidth.place.name.clone(),
+            bytes: bandwidth.place.capacity,
+            is_own: bandwidth.place.is_own,
+            bytes_per_second: bandwidth.rates.iter().map(per_worker).fold(0.0, f64::max),
+        };
+        Peaks {
+            flops_f32: per_worker(&self.flops_f32),
+            flops_f64: per_worker(&self.flops_f64),
+            levels: self.bandwidths.iter().map(level).collect(),
+        }
+    }
+}
+
+/// What is taken to be beyond all caches where the system does not tell how large they are.
+const UNKNOWN_CACHE_BYTES: u64 = 32 << 20;
+
+impl Place {
+    /// The places worth measuring on this hardware, nearest first, for `n_cores` cores that are at it at once: in each cache
+    /// and well beyond the last.
+    pub fn of(hardware: &Hardware, n_cores: usize) -> Vec<Place> {
+        let is_data = |cache: &&Cache| cache.kind != CacheKind::Instruction && cache.bytes > 0;
+        let mut places: Vec<Place> = Vec::new();
+        let mut last = 0;
+        for cache in hardware.caches.iter().filter(is_data) {
+            // Threads that we do not use do not need their share.
+            let sharing = cache.threads.clamp(1, n_cores.max(1)) as u64;
+            let capacity = cache.bytes / sharing;
+            let nearer = places.last().map_or(0, |place| place.bytes);
+            last = last.max(cache.bytes);
+            // Half of it, so that what else there is finds room too; unless that is as much as in the cache before.
+            if capacity / 2 > nearer {
+                let name = format!("L{}", cache.level);
+                let is_own = cache.threads == 1;
+                places.push(Place { name, capacity: Some(capacity), is_own, bytes: capacity / 2 });
+            }
+        }
+        let beyond = 4 * if last > 0 { last } else { UNKNOWN_CACHE_BYTES };
+        let room = hardware.memory_limit_bytes.or(hardware.memory_bytes).unwrap_or(u64::MAX) / 8;
+        let bytes = beyond.min(room) / n_cores.max(1) as u64;
+        places.push(Place { name: "memory".to_string(), capacity: None, is_own: false, bytes });
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(level: usize, kind: CacheKind, bytes: u64, threads: usize) -> Cache {
+        Cache { level, kind, bytes, line_bytes: Some(64), threads, count: 1 }
+    }
+
+    #[test]
+    fn places_are_within_each_cache_and_beyond_the_last() {
+        let caches = vec![
+            cache(1, CacheKind::Data, 32 << 10, 1),
+            cache(1, CacheKind::Instruction, 32 << 10, 1),
+            cache(2, CacheKind::Unified, 1 << 20, 1),
+            cache(3, CacheKind::Unified, 32 << 20, 8),
+        ];
+        let hardware = Hardware { caches, ..Hardware::default() };
+        let places = Place::of(&hardware, 2);
+        let found: Vec<_> = places.iter().map(|p| (p.name.as_str(), p.capacity, p.is_own, p.bytes)).collect();
+        let expected = [
+            ("L1", Some(32 << 10), true, 16 << 10),
+            ("L2", Some(1 << 20), true, 512 << 10),
+            ("L3", Some(16 << 20), false, 8 << 20),
+            ("memory", None, false, 64 << 20),
+        ];
+        assert_eq!(found, expected);
+        // A small machine is not filled up, and one that tells nothing has memory all the same.
+        let small = Hardware { memory_bytes: Some(128 << 20), ..hardware };
+        assert_eq!(Place::of(&small, 1).last().unwrap().bytes, 16 << 20);
+        let unknown = Place::of(&Hardware::default(), 0);
+        assert_eq!((unknown.len(), unknown[0].bytes), (1, 128 << 20));
+    }
+
+    #[test]
+    fn workers_share_what_all_cores_can_do() {
+        let place = Place { name: "memory".into(), capacity: None, is_own: false, bytes: 1 };
+        let rates = [Rate { one: 10.0, all: 16.0 }, Rate { one: 12.0, all: 15.0 }, Rate::default()];
+        let measured = Measured {
+            n_cores: 2,
+            flops_f32: Rate { one: 100.0, all: 180.0 },
+            flops_f64: Rate { one: 50.0, all: 90.0 },
+            bandwidths: vec![Bandwidth { place, rates }],
+            ..Measured::default()
+        };
+        let (one, two) = (measured.peaks(1), measured.peaks(2));
+        assert_eq!((one.flops_f32, one.flops_f64, one.levels[0].bytes_per_second), (100.0, 50.0, 12.0));
+        assert_eq!((two.flops_f32, two.flops_f64, two.levels[0].bytes_per_second), (90.0, 45.0, 8.0));
+    }
+}

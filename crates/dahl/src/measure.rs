@@ -1,0 +1,171 @@
+//! Measuring a machine: the most that its cores can compute and move, and what the runtime needs for a task.
+//!
+//! Every number is the best of several rounds of a fixed time, because whatever disturbs a measurement makes it slower. Where all
+//! cores are measured they begin a round together, and their rates are added.
+
+use crate::error::Result;
+use crate::op::simd::{Streams, fma_flops};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::relation::TileSize;
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Graph, lower};
+use dahl_runtime::machine::{
+    Bandwidth, Hardware, Machine, Measured, Place, Rate, Stream, n_cores, pin_current_thread,
+};
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds, of which the best counts.
+    pub n_rounds: usize,
+    /// The time of a round.
+    pub round: Duration,
+}
+
+impl Default for Effort {
+    /// Some seconds in all.
+    fn default() -> Self {
+        Effort { n_rounds: 5, round: Duration::from_millis(30) }
+    }
+}
+
+/// Measures this machine. `progress` is told how many of how many measurements are done, and which comes next.
+pub fn machine(
+    hardware: &Hardware,
+    effort: Effort,
+    mut progress: impl FnMut(usize, usize, &str),
+) -> Result<Measured> {
+    let n_cores = n_cores();
+    let places = Place::of(hardware, n_cores);
+    let n_all = 2 + places.len() * Stream::ALL.len() + 1;
+    let mut n_done = 0;
+    let mut next = |what: &str| {
+        progress(n_done, n_all, what);
+        n_done += 1;
+    };
+    let mut both = |what: &str, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)| {
+        next(what);
+        Rate { one: best(effort, 1, work), all: best(effort, n_cores, work) }
+    };
+    let flops_f32 = both("flops of f32", &|| Box::new(|| fma_flops(Dtype::F32)));
+    let flops_f64 = both("flops of f64", &|| Box::new(|| fma_flops(Dtype::F64)));
+    let mut bandwidths = Vec::new();
+    for place in places {
+        let rates = Stream::ALL.map(|stream| {
+            let bytes = place.bytes as usize;
+            both(&format!("{} of {}", stream.name(), place.name), &|| {
+                let mut streams = Streams::new(stream, bytes);
+                // Small arrays are gone through many times between two looks at the clock.
+                let n_passes = (1_usize << 20).div_ceil(bytes.max(1)).min(1 << 12);
+                Box::new(move || (0..n_passes).map(|_| streams.pass() as f64).sum())
+            })
+        });
+        bandwidths.push(Bandwidth { place, rates });
+    }
+    next("tasks");
+    let task_seconds = Some(task_seconds(effort)?);
+    progress(n_all, n_all, "");
+    let date = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Ok(Measured { date, n_cores, flops_f32, flops_f64, bandwidths, task_seconds })
+}
+
+/// The most per second that `n` cores together did in a round. Each makes its work for itself, by `work`, and calls it until the
+/// round is over; it returns how much it did.
+fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)) -> f64 {
+    let barrier = Barrier::new(n);
+    let of_core = |core: usize| {
+        pin_current_thread(core);
+        let mut work = work();
+        // The first is to warm up.
+        let rounds = (0..=effort.n_rounds).map(|_| {
+            barrier.wait();
+            let start = Instant::now();
+            let mut done = 0.0;
+            let mut elapsed = Duration::ZERO;
+            while done == 0.0 || elapsed < effort.round {
+                done += work();
+                elapsed = start.elapsed();
+            }
+            done / elapsed.as_secs_f64().max(1e-9)
+        });
+        rounds.collect::<Vec<f64>>()
+    };
+    let cores: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let of_core = &of_core;
+        let threads: Vec<_> = (0..n).map(|core| scope.spawn(move || of_core(core))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    let sum = |round: usize| cores.iter().filter_map(|rounds| rounds.get(round)).sum::<f64>();
+    (1..=effort.n_rounds).map(sum).fold(0.0, f64::max)
+}
+
+static EMPTY: Codelet = Codelet::new(
+    "empty",
+    "y[i] -> y[i]",
+    0.0,
+    &[Implementation { name: "empty", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: empty }],
+);
+
+fn empty(call: &Call<'_>) -> dahl_runtime::Result<()> {
+    std::hint::black_box(call);
+    Ok(())
+}
+
+/// What a replayed task with an empty kernel costs one worker.
+fn task_seconds(effort: Effort) -> Result<f64> {
+    const N_TILES: usize = 64;
+    const N_STEPS: u64 = 200;
+    let mut store = Store::new();
+    let state = store.add::<f32>("y", [N_TILES])?;
+    let mut graph = Graph::new(4);
+    let y = store.record(&mut graph, state);
+    for _ in 0..8 {
+        graph.task(&EMPTY, Dtype::F32, &[], &[y], &[], &[])?;
+    }
+    let options = CutOptions {
+        tilings: vec![vec![("i".into(), TileSize::Size(1))]],
+        implementations: vec!["empty".into()],
+        ..CutOptions::default()
+    };
+    let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
+    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units));
+    let mut session = Session::new(&pool, &lowered, &Plan::fixed(&lowered, 1), 1 << 12)?;
+    let mut best = f64::MAX;
+    for _ in 0..=effort.n_rounds {
+        let start = Instant::now();
+        session.run(&mut store, N_STEPS, |_, _| {}, |_, _| {})?;
+        let n_tasks = N_STEPS as f64 * lowered.tasks().len() as f64;
+        best = best.min(start.elapsed().as_secs_f64() / n_tasks);
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_measured_and_told() {
+        let effort = Effort { n_rounds: 1, round: Duration::from_micros(100) };
+        // Little memory, so that little is gone through.
+        let hardware = Hardware { memory_bytes: Some(8 << 20), ..Hardware::default() };
+        let mut told = Vec::new();
+        let measured = machine(&hardware, effort, |done, all, what| {
+            assert_eq!(done, told.len());
+            told.push((all, what.to_string()));
+        })
+        .unwrap();
+        let last = told.pop().unwrap();
+        assert_eq!(last, (told.len(), String::new()));
+        let rates = measured.bandwidths.iter().flat_map(|bandwidth| bandwidth.rates);
+        for rate in rates.chain([measured.flops_f32, measured.flops_f64]) {
+            assert!(rate.one > 0.0 && rate.all > 0.0, "{measured:?}");
+        }
+        assert!(measured.task_seconds.is_some_and(|seconds| seconds > 0.0));
+        assert_eq!(measured.bandwidths.len(), 1);
+    }
+}
