@@ -8,6 +8,7 @@ mod diff;
 mod eval;
 mod exit;
 mod machine;
+mod measured;
 mod model;
 mod open;
 mod output;
@@ -16,6 +17,7 @@ mod predict;
 mod stats;
 mod trace;
 mod train;
+mod tune;
 mod trained;
 
 use clap::{Parser, Subcommand};
@@ -63,6 +65,10 @@ enum Command {
     Stats(stats::Args),
     /// Compare the numbers of two files
     Diff(diff::Args),
+    /// Measure how a network is best cut into tasks here, and do it so from now on
+    Calibrate(tune::calibrate::Args),
+    /// Measure steps cut in every way: size of tasks, batch, workers
+    Sweep(tune::sweep::Args),
     /// What this machine has: units, caches, memory, instructions, counters of energy
     Machine(machine::Args),
     /// Write a completion script for a shell
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         // It has exit codes of its own.
         Command::Diff(args) => return diff::run(&args),
+        Command::Calibrate(args) => tune::calibrate::run(&args),
+        Command::Sweep(args) => tune::sweep::run(&args),
         Command::Machine(args) => machine::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

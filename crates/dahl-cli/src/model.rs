@@ -59,10 +59,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         say(model.toml.trim_end())?;
         return Ok(Exit::Done);
     }
-    let data = args.data.as_deref().map(described).transpose()?;
+    let data = args.data.as_deref().map(open::described).transpose()?;
     let (input, classes) = match &data {
         Some(data) => (Some(data.shape), data.classes),
-        None => (args.input.or_else(|| made_for(spec)), args.classes),
+        None => (args.input.or_else(|| open::made_for(spec)), args.classes),
     };
     let model = open::model(spec, input, Some(classes))?;
     if args.toml {
@@ -146,11 +146,6 @@ pub fn run(args: &Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A data set of which no image is read that has a file of its own.
-fn described(spec: &str) -> Result<Dataset> {
-    open::data(spec, &Options { memory_bytes: Some(0), ..Options::default() }, true)
-}
-
 /// Whether training would keep images in memory that were not read here.
 fn is_kept(data: &Dataset) -> bool {
     let n_bytes = data.train.n_bytes().saturating_add(data.test.n_bytes());
@@ -188,15 +183,6 @@ fn list(args: &Args) -> Result<Exit> {
     }
     say("\ndahl model NAME describes one; dahl model NAME --toml > mine.toml begins one of your own")?;
     Ok(Exit::Done)
-}
-
-/// The images that a network is usually shown; a file says so itself.
-fn made_for(spec: &str) -> Option<[usize; 3]> {
-    match spec {
-        "vggish" | "resnet8" => Some([3, 32, 32]),
-        _ if open::is_file(spec) => None,
-        _ => Some([1, 28, 28]),
-    }
 }
 
 fn extents(shape: &[usize]) -> String {

@@ -51,6 +51,20 @@ pub fn is_file(spec: &str) -> bool {
     spec.ends_with(".toml") || spec.contains(MAIN_SEPARATOR) || Path::new(spec).is_file()
 }
 
+/// A data set of which no image is read that has a file of its own.
+pub fn described(spec: &str) -> Result<Dataset> {
+    data(spec, &Options { memory_bytes: Some(0), ..Options::default() }, true)
+}
+
+/// The images that a network is usually shown; a file says so itself.
+pub fn made_for(spec: &str) -> Option<[usize; 3]> {
+    match spec {
+        "vggish" | "resnet8" => Some([3, 32, 32]),
+        _ if is_file(spec) => None,
+        _ => Some([1, 28, 28]),
+    }
+}
+
 /// A model by name, or from a file.
 pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> Result<Sequential> {
     if let (false, Some(input), Some(classes)) = (is_file(spec), input, classes) {

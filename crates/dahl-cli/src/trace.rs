@@ -4,6 +4,7 @@ use crate::exit::Exit;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
+use dahl_runtime::trace::html::Page;
 use dahl_runtime::trace::{Format, Reason, Trace};
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
@@ -17,6 +18,7 @@ Examples:
   dahl trace run.json                         how the workers' time was spent
   dahl trace run.json --json                  the same for programs
   dahl trace run.json --to perfetto -o run.pftrace
+  dahl trace run.json --to html -o run.html   a page for any browser, offline
   dahl trace run.json --to dot | dot -Tsvg > graph.svg")]
 pub struct Args {
     /// A trace in dahl's own format (.json)
@@ -40,6 +42,8 @@ enum FormatArg {
     Paje,
     /// The task graph, for Graphviz
     Dot,
+    /// A page for any browser that needs nothing else
+    Html,
     /// dahl's own format
     Json,
 }
@@ -51,6 +55,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         (Some(FormatArg::Perfetto), _) => Format::Perfetto,
         (Some(FormatArg::Paje), _) => Format::Paje,
         (Some(FormatArg::Dot), _) => Format::Dot,
+        (Some(FormatArg::Html), _) => Format::Html,
         (Some(FormatArg::Json), _) => Format::Json,
         (None, Some(path)) => Format::of_path(path)?,
         (None, None) if args.json => {
@@ -59,17 +64,27 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         (None, None) => return summary(&trace),
     };
+    let write = |mut out: &mut dyn Write| match format {
+        // A page says what it is of.
+        Format::Html => page(args).write(&trace, &mut out),
+        _ => trace.write(format, out),
+    };
     match &args.output {
-        None => trace.write(format, stdout().lock())?,
+        None => write(&mut stdout().lock())?,
         Some(path) => {
             let same = path.canonicalize().ok().zip(args.file.canonicalize().ok());
             if same.is_some_and(|(output, input)| output == input) {
                 bail!("{} would be overwritten with itself: name another file", path.display());
             }
-            dahl::file::write(path, |out| trace.write(format, out))?;
+            dahl::file::write(path, write)?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn page(args: &Args) -> Page {
+    let name = args.file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Page { title: name, ..Page::default() }
 }
 
 fn summary(trace: &Trace) -> Result<Exit> {

@@ -196,9 +196,10 @@ fn a_full_disk_is_said_and_what_was_saved_stays() {
         \"$2\" train --epochs 2 --limit 64 --checkpoint \"$1/run\"; code=$?
         ls -A \"$1/run\" | sed 's/^/left: /' >&2; exit $code";
     let run = |size: &str| {
-        let command = env!("CARGO_BIN_EXE_dahl");
+        let program = env!("CARGO_BIN_EXE_dahl");
         Command::new("unshare")
-            .args(["--mount", "--map-root-user", "sh", "-c", script, "sh", &disk, command, size])
+            .env("DAHL_CACHE", command::CACHE)
+            .args(["--mount", "--map-root-user", "sh", "-c", script, "sh", &disk, program, size])
             .output()
     };
     match run("4M") {

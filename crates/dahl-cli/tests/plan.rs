@@ -1,12 +1,14 @@
 //! `dahl train` writes plans and executes them.
 
+mod command;
+
+use command::command;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn train(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
-    command.args(["train", "--limit", "200", "--epochs", "2", "--workers", "2"]);
+    let mut command = command(&["train", "--limit", "200", "--epochs", "2", "--workers", "2"]);
     command.args(arguments).output().expect("dahl runs")
 }
 

@@ -120,7 +120,9 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
 
 #[test]
 fn without_a_folder_ctrl_c_says_that_nothing_was_saved() {
-    let child = command(&["train", "--epochs", "100000"])
+    let folder = Folder::new("stopped");
+    let report = folder.file("run.html");
+    let child = command(&["train", "--epochs", "100000", "--report", &report])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -137,6 +139,10 @@ fn without_a_folder_ctrl_c_says_that_nothing_was_saved() {
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert_eq!(child.wait().expect("ended").code(), Some(130));
     assert!(rest.iter().any(|line| line.contains("nothing was saved")), "{:?}", rest.last());
+    // The report is of what was trained until then.
+    assert!(rest.iter().any(|line| *line == format!("report: {report}")), "{:?}", rest.last());
+    let page = String::from_utf8(folder.read("run.html")).expect("text");
+    assert!(page.contains("\"seed on digits\"") && page.contains("then stopped"));
 }
 
 #[test]

@@ -1,32 +1,9 @@
 //! `dahl train --trace` and `dahl trace`, as a user calls them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod command;
 
-/// A folder of our own that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dahl-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn dahl(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_dahl")).args(args).output().unwrap()
-}
+use command::{Folder, dahl};
+use std::path::Path;
 
 fn success(args: &[&str]) -> Vec<u8> {
     let output = dahl(args);
@@ -72,6 +49,7 @@ fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() 
         ("perfetto", "pftrace", &b"\x0a"[..]),
         ("paje", "trace", b"%EventDef PajeDefineContainerType 0\n"),
         ("dot", "dot", b"// Filled by codelet"),
+        ("html", "html", b"<!DOCTYPE html>\n"),
         ("json", "json", b"[\"dahl-trace\",2]\n"),
     ] {
         let (named, ended) = (folder.file("named"), folder.file(&format!("ended.{ending}")));

@@ -1,18 +1,20 @@
 //! `dahl stats`.
 
 mod against;
+mod known;
 mod peaks;
 mod table;
 mod why;
 
 use crate::exit::Exit;
+use crate::measured::Measured;
 use crate::output::say;
 use anyhow::Result;
 use clap::ValueEnum;
 use dahl_runtime::trace::{Statistics, Trace, stats::By};
 use std::path::PathBuf;
 
-/// What to say about a saved trace.
+/// What to say about a saved trace, or about this machine.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Times are those of kernels, the deviation is estimated from the median distance to the median, and shares are of the
@@ -22,18 +24,19 @@ time taken; the peaks are those of `dahl machine --measure`.
 
 Examples:
   dahl train --trace run.json                 saves a trace in dahl's own format
+  dahl stats                                  what every task took here, in all runs so far
   dahl stats run.json                         what each codelet cost, and why it varied
   dahl stats run.json --by shape              a row for each shape of tile
   dahl stats new.json --against old.json      what changed beyond noise
   dahl stats run.json --json                  the same for programs")]
 pub struct Args {
-    /// A trace in dahl's own format (.json)
-    file: PathBuf,
+    /// A trace in dahl's own format (.json); without it, what all runs on this machine have measured
+    file: Option<PathBuf>,
     /// What makes a row of its own, beside codelet, implementation and kind of unit
-    #[arg(long, value_enum, default_value_t = ByArg::Codelet)]
+    #[arg(long, value_enum, default_value_t = ByArg::Codelet, requires = "file")]
     by: ByArg,
     /// Another trace to compare with: what changed from it to this one
-    #[arg(long, value_name = "FILE", conflicts_with = "by")]
+    #[arg(long, value_name = "FILE", conflicts_with = "by", requires = "file")]
     against: Option<PathBuf>,
     /// The machine file with the measured peaks [default: what `dahl machine --measure` left]
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
@@ -71,10 +74,18 @@ impl From<ByArg> for By {
 
 /// Describes a trace, or compares two.
 pub fn run(args: &Args) -> Result<Exit> {
-    let trace = Trace::load(&args.file)?;
+    let Some(file) = &args.file else {
+        let measured = Measured::open();
+        match args.json {
+            true => say(known::json(&measured))?,
+            false => say(known::words(&measured))?,
+        }
+        return Ok(Exit::Done);
+    };
+    let trace = Trace::load(file)?;
     if let Some(path) = &args.against {
         let other = Trace::load(path)?;
-        let found = against::Found::new(&args.file, &trace, path, &other);
+        let found = against::Found::new(file, &trace, path, &other);
         match args.json {
             true => say(found.json())?,
             false => say(found.words().trim_end())?,

@@ -37,6 +37,7 @@ Examples:
   dahl train --save-plan digits.plan            writes down which worker does what, when and where
   dahl train --plan digits.plan                 does exactly that again, also after the file was edited
   dahl train --tiles n=32                       coarser tasks: 32 images each
+  dahl train --report run.html                  curves, timeline and memory as a page for any browser
   dahl train --trace run.pftrace                who did what when, for https://ui.perfetto.dev
   dahl train --dump out/ --init w.safetensors --batches b.safetensors --dtype f64
                                                 the same steps as another program, to compare with it
@@ -96,7 +97,7 @@ pub struct Args {
     #[arg(long, help_heading = LEARNING, value_name = "FILE", conflicts_with = "resume")]
     pub init: Option<PathBuf>,
     /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
-    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace"])]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace", "report"])]
     pub batches: Option<PathBuf>,
     /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder; a run that goes on
     /// has only its own losses and no first step
@@ -136,9 +137,12 @@ pub struct Args {
     #[arg(long, help_heading = COMPUTING)]
     pub test_unit: bool,
     /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
-    /// (Paje), .dot (the task graph), .json (dahl's own, for `dahl trace`)
+    /// (Paje), .dot (the task graph), .html (a page for any browser), .json (dahl's own, for `dahl trace`)
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write a page for any browser, offline: curves, who did what when, codelets, memory; also on Ctrl-C
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
     /// Show the memory that a step needs over time, before training begins
     #[arg(long, help_heading = LOOKING_INSIDE)]
     pub memory_report: bool,

@@ -5,6 +5,7 @@ mod dump;
 mod interrupt;
 mod memory;
 mod metrics;
+mod page;
 mod progress;
 mod rate;
 mod report;
@@ -14,9 +15,11 @@ mod setup;
 pub use args::Args;
 
 use crate::exit::Exit;
+use crate::measured::learn;
 use crate::output::say;
 use anyhow::{Context, Result};
 use dahl::train::{Event, Report};
+use dahl_runtime::perf::Models;
 use progress::Bar;
 use setup::Job;
 use std::ops::ControlFlow;
@@ -43,6 +46,7 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Trains epoch after epoch.
 fn fit(job: &mut Job) -> Result<Exit> {
+    let mut kept = job.args.report.is_some().then(|| page::Kept::after(job.resumed_at.unwrap_or(0)));
     let Job { args, data, model, trainer, dump, metrics, n_epochs, .. } = job;
     // A run that goes on has no first step.
     let first = match dump.is_some() && args.resume.is_none() {
@@ -57,6 +61,9 @@ fn fit(job: &mut Job) -> Result<Exit> {
             Event::Step(step) => {
                 if dump.is_some() {
                     losses.push(step.loss);
+                }
+                if let Some(kept) = &mut kept {
+                    kept.step(&step);
                 }
                 let all = *n_epochs as u64 * step.n_steps as u64;
                 bar.step(&step, args.steps.map_or(all, |steps| all.min(steps as u64)));
@@ -85,7 +92,16 @@ fn fit(job: &mut Job) -> Result<Exit> {
         }
         dump.last(model)?;
     }
+    if let Some((path, kept)) = job.args.report.as_deref().zip(kept) {
+        kept.write(path, job, &report)?;
+    }
     told?;
+    // What tasks took is worth keeping, and no reason to fail.
+    let mut models = Models::new();
+    learn(&mut models, &report.trace);
+    if let Err(error) = job.measured.add(&models) {
+        eprintln!("dahl: what was measured is not kept: {error:#}");
+    }
     finish(job, &report)
 }
 

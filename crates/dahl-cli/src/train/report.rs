@@ -94,6 +94,9 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
     if let Some(path) = &args.trace {
         say(format!("trace of the newest full steps: {}", path.display()))?;
     }
+    if let Some(path) = &args.report {
+        say(format!("report: {}", path.display()))?;
+    }
     if let Some(path) = &report.checkpoint {
         say(format!("checkpoint: {}", path.display()))?;
     }
@@ -116,6 +119,9 @@ fn next(args: &Args) -> Option<String> {
 
 /// The lines after Ctrl-C.
 pub fn stopped(job: &Job, report: &Report) -> Result<()> {
+    if let Some(path) = job.args.report.as_ref().filter(|_| !job.args.json) {
+        say(format!("\nreport: {}", path.display()))?;
+    }
     let Some(dir) = job.args.checkpoint.as_ref().filter(|_| report.checkpoint.is_some()) else {
         if job.args.json {
             return Ok(say(json!({ "summary": to_json(report) }))?);

@@ -3,6 +3,7 @@
 use super::dump::{Dump, read_batches};
 use super::metrics::Metrics;
 use super::{Args, resume};
+use crate::measured::Measured;
 use crate::open;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
@@ -12,6 +13,7 @@ use dahl::file;
 use dahl::model::Sequential;
 use dahl::tensors::Tensors;
 use dahl::train::Checkpoint;
+use dahl::tune::choice_key;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::{CutOptions, PlanFile};
 use dahl_runtime::trace::Format;
@@ -34,6 +36,8 @@ pub struct Job {
     pub batches: Option<Vec<Vec<u32>>>,
     pub dump: Option<Dump>,
     pub metrics: Option<Metrics>,
+    /// What tasks cost here.
+    pub measured: Measured,
 }
 
 impl Job {
@@ -79,9 +83,17 @@ impl Job {
             .watchdog(args.watchdog)
             .dtype(args.dtype.into())
             .schedule(args.schedule.into());
-        if let Some(cut) = forced_cut(&args)? {
-            trainer = trainer.cut(cut).origin("as asked for");
+        let measured = Measured::open();
+        let chosen = || measured.choice(&choice_key(&model, args.batch, args.dtype.into()));
+        let cut = match forced_cut(&args)? {
+            Some(cut) => Some((cut, "as asked for".to_string())),
+            None => chosen(),
+        };
+        if let Some((cut, origin)) = &cut {
+            trainer = trainer.cut(cut.clone()).origin(origin);
         }
+        // A run that goes on must be cut as before, whatever was calibrated since.
+        note_cut(&mut args, &cut.map(|(cut, _)| cut).unwrap_or_default());
         trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
         for (key, value) in open::notes(&name, &args.data, &data) {
             trainer = trainer.note(key, value);
@@ -112,13 +124,29 @@ impl Job {
             Format::of_path(path)?;
             writable(path)?;
         }
+        if let Some(path) = &args.report {
+            writable(path)?;
+        }
         let dump = args.dump.as_deref().map(|dir| Dump::create(dir, args.dtype.into())).transpose()?;
         let metrics = args.metrics.as_deref().map(|path| Metrics::create(path, epoch)).transpose()?;
         let mut batches = args.batches.as_deref().map(read_batches).transpose()?;
         if let (Some(batches), Some(steps)) = (&mut batches, args.steps) {
             batches.truncate(steps);
         }
-        Ok(Job { args, data, name, model, machine, trainer, n_epochs, resumed_at, batches, dump, metrics })
+        Ok(Job {
+            args,
+            data,
+            name,
+            model,
+            machine,
+            trainer,
+            n_epochs,
+            resumed_at,
+            batches,
+            dump,
+            metrics,
+            measured,
+        })
     }
 
     /// Optimiser and learning rate in a few words.
@@ -138,6 +166,13 @@ fn forced_cut(args: &Args) -> Result<Option<CutOptions>> {
     args.implementations.as_deref().map_or(Ok(()), |names| cut.set_impls(names))?;
     cut.tiles_per_group = args.group.unwrap_or(cut.tiles_per_group);
     Ok(Some(cut))
+}
+
+/// Says in the arguments how tasks are cut.
+fn note_cut(args: &mut Args, cut: &CutOptions) {
+    args.tiles = Some(cut.tiles());
+    args.group = Some(cut.tiles_per_group);
+    args.implementations = Some(cut.impls());
 }
 
 /// The folder of a checkpoint, which is named itself or by one of its files.

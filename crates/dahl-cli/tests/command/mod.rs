@@ -40,10 +40,13 @@ impl Drop for Folder {
     }
 }
 
+/// Where commands keep what they measure, apart from what the user has measured.
+pub const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+
 /// The command, to be started.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
-    command.args(arguments);
+    command.args(arguments).env("DAHL_CACHE", CACHE);
     command
 }
 

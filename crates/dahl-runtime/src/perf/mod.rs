@@ -1,6 +1,7 @@
 //! What tasks cost on this machine: measured, kept, and used to say what a plan will take.
 //!
-//! A trace is summed up per *key* (code, unit, shapes) and *condition* (cold or warm caches, how many workers): `summary.rs`.
+//! A trace is summed up per *key* (code, unit, shapes) and *condition* (cold or warm caches, how many workers): `observe.rs`,
+//! `summary.rs`.
 //! A *history* combines what several runs said (`history.rs`); for shapes that were never executed a *regression* over sizes
 //! answers (`regression.rs`). [`Models`] asks them in this order, and says which of them answered and how far off it may be.
 //! [`predict()`] executes a plan on a virtual clock with such times (`simulate.rs`). A [`Store`] keeps measurements from one
@@ -12,6 +13,7 @@
 pub(crate) mod words;
 mod key;
 mod summary;
+mod observe;
 mod history;
 mod regression;
 mod models;
@@ -22,9 +24,10 @@ mod store;
 pub use history::{History, N_RUNS, Run, RunId};
 pub use key::{Condition, Key};
 pub use models::{Entry, Estimate, Models, Source};
+pub use observe::{MAX_WARM_UP, Observed, observe};
 pub use predict::{Costs, Link, Prediction, Sources, Why, predict};
 pub use regression::{Point, Regression, guess};
 pub use store::{
     Choice, FORMAT_VERSION, Identity, Loaded, MAX_CHOICES, MAX_CONDITIONS, MAX_KEYS, Store, Warning,
 };
-pub use summary::{MAX_WARM_UP, N_BLOCKS, OUTLIER_SIGMAS, Observed, Summary, observe};
+pub use summary::{N_BLOCKS, OUTLIER_SIGMAS, Summary};

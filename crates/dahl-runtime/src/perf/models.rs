@@ -2,8 +2,9 @@
 
 use super::history::{History, Run, RunId};
 use super::key::{Condition, Key};
+use super::observe::observe;
 use super::regression::{Point, Regression, guess};
-use super::summary::{median, observe};
+use super::summary::median;
 use crate::trace::Trace;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -11,7 +11,7 @@ use super::predict::Costs;
 use crate::graph::{Edge, EdgeKind, TaskId};
 use crate::machine::MemoryId;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 /// What is executed, by whom, and how long it takes.
 pub(super) struct Setup<'a> {
@@ -105,8 +105,12 @@ struct Run<'a> {
     last: Vec<Option<usize>>,
     is_idle: Vec<bool>,
     is_executing: Vec<bool>,
+    /// When the newest executions ended, and whose they were, as long as others may not have seen it.
+    news: VecDeque<(f64, usize)>,
     /// Where each worker is in its list.
     track: Vec<(usize, usize)>,
+    /// The floating tasks that each worker has waited for since its last execution, in case others took them.
+    stuck: Vec<Vec<(usize, usize)>>,
     /// For each floating task, the steps for which it was claimed.
     claimed: Vec<usize>,
     floats: Vec<usize>,
@@ -160,7 +164,9 @@ impl<'a> Run<'a> {
             last: vec![None; n_workers],
             is_idle: vec![false; n_workers],
             is_executing: vec![false; n_workers],
+            news: VecDeque::new(),
             track: vec![(0, 0); n_workers],
+            stuck: vec![Vec::new(); n_workers],
             claimed: vec![0; n_tasks],
             floats: (0..n_tasks).filter(|&task| setup.floating[task]).collect(),
             home,
@@ -202,6 +208,8 @@ impl<'a> Run<'a> {
             if self.setup.floating[task] {
                 let is_gone = self.claimed[task] > step;
                 if !is_gone && !self.is_takeable(worker, task, step, now) {
+                    self.stuck[worker].push((task, step));
+                    self.stuck[worker].dedup();
                     break;
                 }
                 if !is_gone {
@@ -277,6 +285,7 @@ impl<'a> Run<'a> {
         self.done[step][task] = Some(index);
         self.claimed[task] = step + 1;
         self.last[worker] = Some(index);
+        self.stuck[worker].clear();
         self.is_executing[worker] = true;
         self.is_idle[worker] = false;
         self.looks.push(Reverse((ordered(end), worker)));
@@ -294,8 +303,18 @@ impl<'a> Run<'a> {
             let why = if kind == EdgeKind::Data { Why::Data } else { Why::Memory };
             Some((self.visible(worker, index), index, why))
         });
+        // A task that floats may still be under way elsewhere for the step before.
+        let itself = step.checked_sub(1).filter(|_| self.setup.floating[task]).and_then(|before| {
+            let index = self.done[before][task]?;
+            Some((self.visible(worker, index), index, Why::Data))
+        });
+        // If another worker took what this one waited for, both waited for the same.
+        let stuck = self.stuck[worker].iter().filter_map(|&(task, step)| {
+            let taken = &self.executions[self.done[step][task]?];
+            Some((taken.start, taken.cause.0?, taken.cause.1))
+        });
         let mut latest: Option<(f64, usize, Why)> = None;
-        for candidate in busy.into_iter().chain(needed).chain(depth) {
+        for candidate in busy.into_iter().chain(needed).chain(itself).chain(depth).chain(stuck) {
             if latest.is_none_or(|latest| candidate.0 > latest.0) {
                 latest = Some(candidate);
             }
@@ -305,6 +324,11 @@ impl<'a> Run<'a> {
 
     fn finish(&mut self, worker: usize, execution: Execution, now: f64) {
         self.is_executing[worker] = false;
+        let wait = self.setup.costs.wait_seconds;
+        while self.news.front().is_some_and(|(end, _)| end + wait <= now) {
+            self.news.pop_front();
+        }
+        self.news.push_back((now, worker));
         let step = execution.step;
         self.missing[step] -= 1;
         if now >= self.step_ends[step] {
@@ -352,9 +376,11 @@ impl<'a> Run<'a> {
     fn rest(&mut self, worker: usize, now: f64) {
         self.is_idle[worker] = true;
         let wait = self.setup.costs.wait_seconds;
-        let others = (0..self.last.len()).filter(|&other| other != worker && !self.is_executing[other]);
-        let news = others.filter_map(|other| Some(self.executions[self.last[other]?].end + wait));
-        let next = news.filter(|&time| time > now).min_by(f64::total_cmp);
+        let next = self.news.iter().find(|&&(end, by)| by != worker && end + wait > now);
+        let next = next.map(|(end, _)| end + wait);
         self.looks.extend(next.map(|time| Reverse((ordered(time), worker))));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,22 +4,14 @@
 //! shared hardware runs the same code at another speed for seconds or minutes. So nothing here is a plain mean over
 //! everything.
 //!
-//! - *Warm-up*: the first tenth of a trace's steps does not count, but at least one step and at most [`MAX_WARM_UP`]. A trace of
-//!   one step is all warm-up.
 //! - *Outliers*: executions that take longer than the median and [`OUTLIER_SIGMAS`] deviations are counted and left out; if more
 //!   than one in ten does, that is no exception but how it is, and all count.
 //! - *Typical*: the median of the means of up to [`N_BLOCKS`] stretches of executions. Steps are sums of tasks, and means add up
 //!   where medians do not; the median over stretches follows the phase that lasted longest, as the median step does.
 
 use super::words::Words;
-use crate::trace::{Schedule, Trace};
-use std::collections::BTreeMap;
 use std::fmt;
 
-use super::key::{Condition, Key};
-
-/// Steps of a trace that do not count, at most.
-pub const MAX_WARM_UP: usize = 20;
 /// An execution this many deviations above the median is an outlier.
 pub const OUTLIER_SIGMAS: f64 = 5.0;
 /// The least deviation that outliers are told by, relative to the median: clocks are not exact.
@@ -38,7 +30,8 @@ pub struct Summary {
     pub n: u64,
     /// Executions that took so long that something else must have happened; they are in none of the other numbers.
     pub n_outliers: u64,
-    /// What one execution adds to a step: the median of the means of stretches.
+    /// What one execution adds to a step: the median of the means of stretches; of executions in a trace, scaled so that a
+    /// step's sum is that of the median step.
     pub typical: f64,
     /// The median execution.
     pub median: f64,
@@ -98,10 +91,11 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The lower of the two middle values, or the one in the middle.
+/// The value in the middle, or the mean of the two that are.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? / 2).copied()
+    let last = values.len().checked_sub(1)?;
+    Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
 }
 
 /// Standard deviation by the median absolute deviation.
@@ -112,79 +106,4 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// Everything that a trace tells about one key.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observed {
-    /// Floating-point operations of an execution.
-    pub flops: f64,
-    /// Bytes that an execution moves.
-    pub bytes: usize,
-    /// The executions under each condition.
-    pub summaries: BTreeMap<Condition, Summary>,
-}
-
-/// The executions of a trace by key and condition. A task that floated to another worker than planned found its inputs in
-/// that worker's caches, and was cold.
-///
-/// Traces of submitted tasks tell nothing: what they found in caches is not known.
-pub fn observe(trace: &Trace) -> BTreeMap<Key, Observed> {
-    let scene = &*trace.scene;
-    if scene.schedule == Schedule::Submitted
-        || trace.ticks_per_second.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater)
-    {
-        return BTreeMap::new();
-    }
-    let mut steps: Vec<u32> = trace.workers.iter().flatten().map(|event| event.step).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    let n_warm_up = (steps.len() / 10).clamp(1, MAX_WARM_UP);
-    let Some(&first) = steps.get(n_warm_up) else { return BTreeMap::new() };
-
-    let workers = scene.workers.len() as u32;
-    // Equal keys get equal numbers once, and not once per execution.
-    let mut numbers = BTreeMap::new();
-    let mut number = |worker: usize, info: &crate::trace::TaskInfo| {
-        let unit = scene.workers.get(worker).map_or("", |worker| worker.kind.as_str());
-        let next = numbers.len();
-        *numbers.entry(Key::of_info(info, unit)).or_insert(next)
-    };
-    let number_of: Vec<Vec<usize>> = (0..trace.workers.len())
-        .map(|worker| scene.tasks.iter().map(|info| number(worker, info)).collect())
-        .collect();
-    // Start, seconds; the same task may have been executed by several workers.
-    let mut times: BTreeMap<(usize, bool), Vec<(u64, f64)>> = BTreeMap::new();
-    for (worker, events) in trace.workers.iter().enumerate() {
-        for event in events.iter().filter(|event| event.step >= first) {
-            let Some(info) = scene.tasks.get(event.task as usize) else { continue };
-            let is_away = info.worker.is_some_and(|planned| planned != worker);
-            let seconds = event.end.saturating_sub(event.start) as f64 / trace.ticks_per_second;
-            let number = number_of[worker][event.task as usize];
-            times.entry((number, info.is_cold || is_away)).or_default().push((event.start, seconds));
-        }
-    }
-    let mut amounts = vec![(0.0_f64, 0_usize); numbers.len()];
-    for (worker, _) in trace.workers.iter().enumerate() {
-        for (info, &number) in scene.tasks.iter().zip(&number_of[worker]) {
-            let (flops, bytes) = &mut amounts[number];
-            *flops = if info.flops.is_finite() { flops.max(info.flops) } else { *flops };
-            *bytes = (*bytes).max(info.bytes);
-        }
-    }
-    let mut observed = BTreeMap::new();
-    for (key, number) in numbers {
-        let mut summaries = BTreeMap::new();
-        for is_cold in [false, true] {
-            let Some(mut times) = times.remove(&(number, is_cold)) else { continue };
-            times.sort_by_key(|&(start, _)| start);
-            let seconds: Vec<f64> = times.into_iter().map(|(_, seconds)| seconds).collect();
-            summaries.extend(Summary::of(&seconds).map(|summary| (Condition { is_cold, workers }, summary)));
-        }
-        if !summaries.is_empty() {
-            let (flops, bytes) = amounts[number];
-            observed.insert(key, Observed { flops, bytes, summaries });
-        }
-    }
-    observed
 }

@@ -1,5 +1,6 @@
 //! Writing traces for others to look at.
 
+use super::html::Page;
 use super::{Event, Idle, Trace, dot, file, paje, perfetto};
 use crate::error::{Error, ErrorKind, Result};
 use std::io::{self, BufWriter, Write};
@@ -14,13 +15,15 @@ pub enum Format {
     Paje,
     /// The task graph, for Graphviz.
     Dot,
+    /// A page for any browser, which needs nothing else: see [`Page`].
+    Html,
     /// dahl's own, which [`Trace::load`] reads: one JSON array per line.
     Json,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 4] = [Format::Perfetto, Format::Paje, Format::Dot, Format::Json];
+    pub const ALL: [Format; 5] = [Format::Perfetto, Format::Paje, Format::Dot, Format::Html, Format::Json];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Format {
             Format::Perfetto => "perfetto",
             Format::Paje => "paje",
             Format::Dot => "dot",
+            Format::Html => "html",
             Format::Json => "json",
         }
     }
@@ -38,6 +42,7 @@ impl Format {
             Format::Perfetto => &["perfetto", "pftrace"],
             Format::Paje => &["paje", "trace"],
             Format::Dot => &["dot"],
+            Format::Html => &["html"],
             Format::Json => &["json"],
         }
     }
@@ -68,6 +73,7 @@ impl Trace {
             Format::Perfetto => perfetto::write(self, &mut out)?,
             Format::Paje => paje::write(self, &mut out)?,
             Format::Dot => dot::write(&self.scene, &mut out)?,
+            Format::Html => Page::default().write(self, &mut out)?,
             Format::Json => file::write(self, &mut out)?,
         }
         out.flush()

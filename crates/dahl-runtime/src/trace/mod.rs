@@ -18,6 +18,7 @@ mod file;
 mod perfetto;
 mod paje;
 mod dot;
+pub mod html;
 mod export;
 
 pub use clock::{Clock, ticks};

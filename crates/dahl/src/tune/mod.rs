@@ -30,6 +30,10 @@ pub struct Subject {
 /// Images that steps are measured with at least. They lie all over a memory that caches do not hold, as those of a real run do.
 const BYTES_OF_IMAGES: usize = 32 << 20;
 
+/// Implementations in another order of preference than the heuristic's. The scalar references are not among them: they are there to
+/// be right.
+const OTHER_IMPLEMENTATIONS: [&str; 1] = ["flat"];
+
 impl Subject {
     /// A step of a model on batches of this size. The images are blank: no kernel's time depends on them.
     pub fn new(model: &Sequential, batch: usize, dtype: Dtype) -> Result<Subject> {
@@ -52,9 +56,22 @@ impl Subject {
         self.batch
     }
 
-    /// The cuts to choose from, the heuristic one first.
-    pub fn candidates(&self) -> Vec<CutOptions> {
-        candidates(self.batch, self.dtype)
+    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles by other implementations where
+    /// there are any.
+    pub fn candidates(&self) -> Result<Vec<CutOptions>> {
+        let mut cuts = candidates(self.batch, self.dtype);
+        let heuristic = self.plan(&cuts[0], 1)?;
+        for names in OTHER_IMPLEMENTATIONS {
+            let mut cut = CutOptions::default();
+            cut.set_impls(names)?;
+            let names = |planned: &Planned| -> Vec<&str> {
+                planned.cut.tasks.iter().map(|task| task.implementation.name).collect()
+            };
+            if names(&self.plan(&cut, 1)?) != names(&heuristic) {
+                cuts.push(cut);
+            }
+        }
+        Ok(cuts)
     }
 
     /// What a choice for this subject is filed under: the same for every run of such steps, whatever its data and workers.

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// Keys that a file holds at most; of more, those that were measured longest ago are dropped.
 pub const MAX_KEYS: usize = 2048;
 /// Conditions of a key, likewise.
-pub const MAX_CONDITIONS: usize = 16;
+pub const MAX_CONDITIONS: usize = 8;
 /// Choices, likewise.
 pub const MAX_CHOICES: usize = 1024;
 /// No file that dahl writes is larger.

@@ -1,0 +1,217 @@
+//! `dahl sweep`: every size of task, for every batch and number of workers, measured and drawn.
+
+use super::rounds::{Timed, median, rounds};
+use super::{Named, What, bar, label, plot};
+use crate::exit::Exit;
+use crate::measured::Measured;
+use crate::output::{count, say, thousands};
+use crate::parse::{tiles, workers};
+use anyhow::Result;
+use dahl_runtime::machine::n_cores;
+use dahl_runtime::perf::Models;
+use dahl_runtime::plan::CutOptions;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// What to measure.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  dahl sweep --model lenet5                          which size of task is right for batches of 64
+  dahl sweep --model lenet5 --batch 16,64,256 --workers 1,2 --plot lenet5.svg
+  dahl sweep --tiles n=16 --tiles n=32               only these sizes
+  dahl sweep --model seed,lenet5,vggish --batch 16,64,256 --workers 1,2 --default
+                                                     the default plans: what models predict, and what is measured")]
+pub struct Args {
+    #[command(flatten)]
+    what: What,
+    /// Numbers of workers [default: 1 and one per core]
+    #[arg(long, value_name = "NUMBERS", value_parser = workers, value_delimiter = ',')]
+    workers: Vec<usize>,
+    /// Only these tiles, beside those of the default plan; may be given several times [default: all that make sense]
+    #[arg(long, value_name = "TILES", value_parser = tiles)]
+    tiles: Vec<String>,
+    /// Only the default plan: what was calibrated, or else the heuristic's
+    #[arg(long = "default", conflicts_with = "tiles")]
+    is_default: bool,
+    /// Draw images per second over samples per task (.svg)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print one JSON object per network, batch and number of workers
+    #[arg(long)]
+    json: bool,
+}
+
+/// The plans of one network, batch and number of workers; the default one first.
+pub struct Case {
+    pub model: String,
+    pub batch: usize,
+    pub workers: usize,
+    pub origin: String,
+    pub plans: Vec<Timed>,
+}
+
+impl Case {
+    /// The plan that takes the least time.
+    fn best(&self) -> &Timed {
+        let mut best = &self.plans[0];
+        for plan in &self.plans {
+            best = if plan.ratio_to(&self.plans[0]) < best.ratio_to(&self.plans[0]) { plan } else { best };
+        }
+        best
+    }
+
+    /// How long the default plan takes compared with the best.
+    fn ratio(&self) -> f64 {
+        self.plans[0].ratio_to(self.best())
+    }
+}
+
+/// Measures and draws.
+pub fn run(args: &Args) -> Result<Exit> {
+    let measured = Measured::open();
+    let mut counts = if args.workers.is_empty() { vec![1, n_cores()] } else { args.workers.clone() };
+    counts.dedup();
+    let mut cases = Vec::new();
+    let mut learned = Models::new();
+    for named in args.what.subjects()? {
+        let (default, origin) = measured
+            .choice(&named.subject.key())
+            .unwrap_or_else(|| (CutOptions::default(), "heuristic".to_string()));
+        let mut cuts = vec![default];
+        for cut in others(args, &named)? {
+            if !cuts.contains(&cut) {
+                cuts.push(cut);
+            }
+        }
+        // One number of workers after the other, so that the plans that are compared run close to each other.
+        for &workers in &counts {
+            let mut plans: Vec<Timed> =
+                cuts.iter().map(|cut| Timed::new(&named.subject, cut, workers)).collect::<Result<_>>()?;
+            let bar = bar(plans.len() * args.what.rounds, args.json);
+            bar.set_message(format!(
+                "{}, batch {}, {}",
+                named.model,
+                named.subject.batch(),
+                count(workers, "worker")
+            ));
+            let mut models = measured.models().clone();
+            models.merge(&learned);
+            rounds(&named.subject, &mut plans, args.what.rounds, args.what.effort(), &mut models, &bar)?;
+            bar.finish_and_clear();
+            learned.merge(&models);
+            let (model, batch) = (named.model.clone(), named.subject.batch());
+            let case = Case { model, batch, workers, origin: origin.clone(), plans };
+            if args.json {
+                say(to_json(&case))?
+            } else {
+                tell(&case)?
+            }
+            cases.push(case);
+        }
+    }
+    if let Some(path) = &args.plot {
+        dahl::file::write(path, |out| out.write_all(plot::svg(&cases).as_bytes()))?;
+    }
+    if !args.json {
+        summary(&cases)?;
+    }
+    measured.add(&learned)?;
+    Ok(Exit::Done)
+}
+
+/// The cuts to compare with the default.
+fn others(args: &Args, named: &Named) -> Result<Vec<CutOptions>> {
+    if args.is_default {
+        return Ok(Vec::new());
+    }
+    if args.tiles.is_empty() {
+        return Ok(named.subject.candidates()?);
+    }
+    let cut = |text: &String| {
+        let mut cut = CutOptions::default();
+        cut.set_tiles(text).map(|()| cut)
+    };
+    Ok(args.tiles.iter().map(cut).collect::<dahl_runtime::Result<_>>()?)
+}
+
+/// The widest bar.
+const WIDTH: f64 = 32.0;
+
+/// A line per plan, with a bar.
+fn tell(case: &Case) -> Result<()> {
+    say(format!("{}, batch {}, {}", case.model, case.batch, count(case.workers, "worker")))?;
+    let best = case.best().step();
+    for (i, plan) in case.plans.iter().enumerate() {
+        let rate = case.batch as f64 / plan.step();
+        let width = (WIDTH * (best / plan.step()).min(1.0)).round() as usize;
+        let overhead = 100.0 * median(plan.overheads.clone());
+        let mark = if i == 0 { format!("  default ({})", case.origin) } else { String::new() };
+        say(format!(
+            "  {:<14} {:>5} tasks {:>10.1} us {:>9} images/s  overhead {overhead:>4.1} %  {}{mark}",
+            label(&plan.cut),
+            plan.n_tasks(),
+            1e6 * plan.step(),
+            thousands(rate as u64),
+            "█".repeat(width.max(1)),
+        ))?;
+    }
+    Ok(())
+}
+
+/// What it comes to: the default plan against the best, and predictions against what was measured.
+fn summary(cases: &[Case]) -> Result<()> {
+    say("\ndefault plans: what the models said of the next round, what it took, and the best plan of all")?;
+    say(format!(
+        "  {:<10} {:>5} {:>7} {:>12} {:>12} {:>7}   {:<14} {:>9}",
+        "network", "batch", "workers", "predicted", "measured", "error", "best", "default"
+    ))?;
+    let mut n_close = 0;
+    for case in cases {
+        let plan = &case.plans[0];
+        let error = plan.error();
+        n_close += usize::from(error.abs() <= CLOSE);
+        let predicted = median(plan.predictions.iter().skip(1).copied().collect());
+        say(format!(
+            "  {:<10} {:>5} {:>7} {:>9.1} us {:>9.1} us {:>+6.1} %   {:<14} {:>6.1} % slower",
+            case.model,
+            case.batch,
+            case.workers,
+            1e6 * predicted,
+            1e6 * plan.step(),
+            100.0 * error,
+            label(&case.best().cut),
+            100.0 * (case.ratio() - 1.0),
+        ))?;
+    }
+    say(format!("predictions within 10 %: {n_close} of {}", cases.len()))?;
+    Ok(())
+}
+
+/// A prediction this near is a good one.
+const CLOSE: f64 = 0.1;
+
+fn to_json(case: &Case) -> Value {
+    let plan = |plan: &Timed| {
+        let us = |seconds: &[f64]| seconds.iter().map(|seconds| 1e6 * seconds).collect::<Vec<_>>();
+        let sources = plan.sources;
+        json!({
+            "cut": plan.cut.to_string(),
+            "tasks": plan.n_tasks(),
+            "step_us": 1e6 * plan.step(),
+            "images_per_s": case.batch as f64 / plan.step(),
+            "overhead": median(plan.overheads.clone()),
+            "rounds_us": us(&plan.steps),
+            "predicted_us": us(&plan.predictions),
+            "prediction_error": plan.error(),
+            "predicted_from": {
+                "history": sources.history, "scaled": sources.scaled, "regression": sources.regression, "guess": sources.guess,
+            },
+        })
+    };
+    json!({
+        "model": case.model, "batch": case.batch, "workers": case.workers, "origin": case.origin,
+        "plans": case.plans.iter().map(plan).collect::<Vec<_>>(),
+        "best": case.best().cut.to_string(), "default_to_best": case.ratio(),
+    })
+}

@@ -1,0 +1,107 @@
+//! What a step of a plan will take.
+
+use super::*;
+use crate::turn::Turn;
+use dahl_runtime::ErrorKind;
+use dahl_runtime::engine::{Pool, Session};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::perf::{Costs, Sources, Why, predict};
+use dahl_runtime::plan::Plan;
+use dahl_runtime::schedule::Policy;
+use std::sync::Arc;
+
+/// Models in which every task of a graph takes as long, under every condition.
+fn even(turn: &Turn, workers: u32, seconds: f64) -> Models {
+    let mut models = Models::new();
+    for task in turn.lowered.tasks() {
+        for is_cold in [false, true] {
+            let key = Key::of_task(task, "cpu");
+            models.add(key, task.flops, task.bytes(), Condition { is_cold, workers }, run(1, seconds));
+        }
+    }
+    models
+}
+
+#[test]
+fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
+    let turn = Turn::new(6, 2, 8);
+    let n = turn.lowered.tasks().len();
+    let machine = Machine::with_workers(1);
+    let costs = Costs { task_seconds: 1e-7, wait_seconds: 1e-6 };
+    for plan in [Plan::heuristic(&turn.lowered, 1), Plan::open(&turn.lowered, Policy::Eager)] {
+        let found =
+            predict(&turn.lowered, &plan, &machine.units, &even(&turn, 1, 1e-6), costs).expect("predicted");
+        let step = n as f64 * 1.1e-6;
+        assert!((found.step_seconds / step - 1.0).abs() < 1e-9, "{found:?}");
+        assert!((found.first_step_seconds / step - 1.0).abs() < 1e-9);
+        assert!((found.busy[0] - 1.0 / 1.1).abs() < 1e-9);
+        assert_eq!(found.sources, Sources { history: n, ..Sources::default() });
+        // The path is all that the worker does in a step, one after the other.
+        assert_eq!(found.critical_path.len(), n);
+        assert!(
+            found.critical_path.iter().all(|link| link.why == Why::Worker && link.wait_seconds.abs() < 1e-12)
+        );
+        assert!((found.critical_seconds() - n as f64 * 1e-6).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn more_workers_take_less_but_not_less_than_their_share() {
+    // Three rows of tiles on three workers, who need each other's all the time.
+    let turn = Turn::new(6, 2, 8);
+    let plan = Plan::heuristic(&turn.lowered, 3);
+    let units = Machine::with_workers(3).units;
+    let found = predict(&turn.lowered, &plan, &units, &even(&turn, 3, 1e-6), Costs::NONE).expect("predicted");
+    let share = turn.lowered.tasks().len() as f64 / 3.0 * 1e-6;
+    assert!((found.step_seconds / share - 1.0).abs() < 1e-9, "{found:?}");
+    assert!(found.busy.iter().all(|busy| (busy - 1.0).abs() < 1e-9));
+    // Every wait of the path is for another worker, if seeing that takes time.
+    let costs = Costs { task_seconds: 0.0, wait_seconds: 1e-7 };
+    let found = predict(&turn.lowered, &plan, &units, &even(&turn, 3, 1e-6), costs).expect("predicted");
+    assert!(found.step_seconds > share + 2e-7 && found.step_seconds < share + 1e-6, "{found:?}");
+    let waits = found.critical_path.iter().filter(|link| matches!(link.why, Why::Data | Why::Memory)).count();
+    assert!(waits >= 3, "{found:?}");
+    // Nothing known: still an answer, which says so.
+    let found = predict(&turn.lowered, &plan, &units, &Models::new(), Costs::default()).expect("predicted");
+    assert!(found.step_seconds > 0.0 && found.sources.guess == turn.lowered.tasks().len());
+}
+
+#[test]
+fn a_plan_that_does_not_fit_is_refused() {
+    let (turn, other) = (Turn::new(6, 2, 8), Turn::new(6, 3, 8));
+    let plan = Plan::heuristic(&turn.lowered, 2);
+    let refused = |turn: &Turn, workers| {
+        let units = Machine::with_workers(workers).units;
+        let error = predict(&turn.lowered, &plan, &units, &Models::new(), Costs::NONE).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        error.to_string()
+    };
+    assert!(refused(&turn, 3).contains("for 2 workers and there are 3"));
+    assert!(refused(&other, 2).contains("another graph"));
+    let open = Plan::open(&turn.lowered, Policy::Eager);
+    assert!(predict(&turn.lowered, &open, &[], &Models::new(), Costs::NONE).is_err());
+}
+
+#[test]
+fn what_a_real_run_teaches_is_enough_to_predict_it() {
+    let turn = Turn::new(12, 3, 8);
+    for (workers, is_planned) in [(1, true), (2, true), (2, false)] {
+        let machine = Machine::with_workers(workers);
+        let plan = match is_planned {
+            true => Plan::heuristic(&turn.lowered, workers),
+            false => Plan::open(&turn.lowered, Policy::Eager),
+        };
+        let pool = Arc::new(Pool::new(&machine.units));
+        let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 12).expect("a session");
+        turn.run(&mut session, 60, 0.0).expect("runs");
+        let mut models = Models::new();
+        models.learn(&session.take_trace(), RunId(1), 1);
+        let found =
+            predict(&turn.lowered, &plan, &machine.units, &models, Costs::default()).expect("predicted");
+        let n = turn.lowered.tasks().len();
+        // What floated away all the time is known as cold only.
+        assert_eq!(found.sources.history + found.sources.scaled, n, "{:?}", found.sources);
+        assert!(found.step_seconds > 0.0 && found.busy.len() == workers);
+        assert!(found.busy.iter().all(|busy| (0.0..=1.0 + 1e-9).contains(busy)), "{found:?}");
+    }
+}
