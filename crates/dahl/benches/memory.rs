@@ -45,7 +45,9 @@ fn main() {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["child", case, kind] => child(case.parse().expect("a case"), kind),
         [] => (0..CASES.len()).for_each(|case| compare(case, N_ROUNDS)),
-        [rounds] => (0..CASES.len()).for_each(|case| compare(case, rounds.parse().expect("a number of rounds"))),
+        [rounds] => {
+            (0..CASES.len()).for_each(|case| compare(case, rounds.parse().expect("a number of rounds")))
+        }
         _ => panic!("cargo bench -p dahl --bench memory -- [ROUNDS]"),
     }
 }
@@ -348,21 +350,30 @@ fn compare(case: usize, n_rounds: usize) {
         let same = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
         assert!(same(&process.losses, &processes[0].losses), "{kind} memory gives other bits");
         let expected: Vec<f32> = engine.losses.iter().map(|&loss| loss as f32).collect();
-        assert!(same(&process.losses[..n_steps], &expected), "{kind} memory gives other bits than the engine");
+        assert!(
+            same(&process.losses[..n_steps], &expected),
+            "{kind} memory gives other bits than the engine"
+        );
     }
 
-    println!("{name}, batch {batch}: {n_rounds} rounds of {n_steps} steps, one core; the same bits in all, as the engine's");
+    println!(
+        "{name}, batch {batch}: {n_rounds} rounds of {n_steps} steps, one core; the same bits in all, as the engine's"
+    );
     println!(
         "a step needs {:.2} MiB planned, {:.2} MiB without sharing, of which ports and outputs {:.2} MiB in the engine",
         mib(memory.bytes),
         mib(memory.bytes_unshared),
         mib(planned.memory_profile().ring_bytes)
     );
-    println!("{:<8} {:>12} {:>10} {:>22} {:>12}", "", "us per step", "beside", "page faults per step", "peak MiB");
+    println!(
+        "{:<8} {:>12} {:>10} {:>22} {:>12}",
+        "", "us per step", "beside", "page faults per step", "peak MiB"
+    );
     let first = processes[0].seconds.clone();
     for (kind, process) in KINDS.iter().zip(&mut processes) {
         // Rounds that followed each other are compared with each other.
-        let mut ratios: Vec<f64> = process.seconds.iter().zip(&first).map(|(own, first)| own / first).collect();
+        let mut ratios: Vec<f64> =
+            process.seconds.iter().zip(&first).map(|(own, first)| own / first).collect();
         println!(
             "{kind:<8} {:>12.1} {:>9.3}x {:>22.1} {:>12.1}",
             1e6 * median(&mut process.seconds),
