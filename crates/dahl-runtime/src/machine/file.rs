@@ -174,7 +174,7 @@ fn or_dash(value: Option<impl ToString>) -> String {
 }
 
 fn hash(lines: &[String]) -> Fingerprint {
-    Fingerprint::of(&lines.join("\n"))
+    Fingerprint::of(lines.join("\n"))
 }
 
 fn version(words: &[&str]) -> std::result::Result<(), String> {
