@@ -54,7 +54,7 @@ pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<Measured> {
         bar.set_message(what.to_string());
     });
     bar.finish_and_clear();
-    Ok(measured.context("the machine could not be measured")?)
+    measured.context("the machine could not be measured")
 }
 
 /// Lines with what each is about.
