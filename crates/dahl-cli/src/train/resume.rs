@@ -35,6 +35,7 @@ pub fn arguments(args: &Args, n_epochs: usize) -> String {
     lines.extend(args.steps.map(|steps| format!("--steps={steps}")));
     lines.extend(args.momentum.map(|momentum| format!("--momentum={momentum}")));
     lines.extend(args.weight_decay.map(|decay| format!("--weight-decay={decay}")));
+    lines.extend(args.no_fusion.then(|| "--no-fusion".to_string()));
     lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
     lines.join("\n")
 }

@@ -80,6 +80,9 @@ impl Job {
             .dtype(args.dtype.into())
             .schedule(args.schedule.into())
             .note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+        if args.no_fusion {
+            trainer = trainer.fusion(false);
+        }
         for (key, value) in open::notes(&name, &args.data, &data) {
             trainer = trainer.note(key, value);
         }
