@@ -39,6 +39,7 @@ pub fn arguments(args: &Args, n_epochs: usize) -> String {
     lines.extend(args.tiles.as_ref().map(|tiles| format!("--tiles={tiles}")));
     lines.extend(args.group.map(|tiles| format!("--group={tiles}")));
     lines.extend(args.implementations.as_ref().map(|names| format!("--impl={names}")));
+    lines.extend(args.no_fusion.then(|| "--no-fusion".to_string()));
     lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
     lines.join("\n")
 }

@@ -96,6 +96,9 @@ impl Job {
         // A run that goes on must be cut as before, whatever was calibrated since.
         note_cut(&mut args, &cut.map(|(cut, _)| cut).unwrap_or_default());
         trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+        if args.no_fusion {
+            trainer = trainer.fusion(false);
+        }
         for (key, value) in open::notes(&name, &args.data, &data) {
             trainer = trainer.note(key, value);
         }

@@ -103,6 +103,9 @@ fn label(cut: &CutOptions) -> String {
     if cut.tiles_per_group != heuristic.tiles_per_group {
         text.push_str(&format!(" x{}", cut.tiles_per_group));
     }
+    if cut.fusion != heuristic.fusion {
+        text.push_str(" unfused");
+    }
     if cut.implementations != heuristic.implementations {
         text.push_str(&format!(" {}", cut.implementations[0]));
     }

@@ -61,18 +61,23 @@ impl Subject {
         self.batch
     }
 
-    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles by other implementations where
-    /// there are any.
+    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles without fusion and by other
+    /// implementations, where that makes a difference.
     pub fn candidates(&self) -> Result<Vec<CutOptions>> {
         let mut cuts = candidates(self.batch, self.dtype);
-        let heuristic = self.plan(&cuts[0], 1)?;
+        let mut others = vec![CutOptions { fusion: false, ..CutOptions::default() }];
         for names in OTHER_IMPLEMENTATIONS {
             let mut cut = CutOptions::default();
             cut.set_impls(names)?;
-            let names = |planned: &Planned| -> Vec<&str> {
-                planned.cut.tasks.iter().map(|task| task.implementation.name).collect()
-            };
-            if names(&self.plan(&cut, 1)?) != names(&heuristic) {
+            others.push(cut);
+        }
+        let tasks = |cut: &CutOptions| -> Result<Vec<(&str, &str)>> {
+            let planned = self.plan(cut, 1)?;
+            Ok(planned.lowered.tasks().iter().map(|task| (task.codelet, task.implementation)).collect())
+        };
+        let heuristic = tasks(&cuts[0])?;
+        for cut in others {
+            if tasks(&cut)? != heuristic {
                 cuts.push(cut);
             }
         }
