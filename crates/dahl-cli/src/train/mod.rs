@@ -9,7 +9,7 @@ mod page;
 mod progress;
 mod rate;
 mod report;
-mod resume;
+pub mod resume;
 mod setup;
 
 pub use args::Args;
@@ -107,9 +107,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
     // What tasks took is worth keeping, and no reason to fail.
     let mut models = Models::new();
     learn(&mut models, &report.trace);
-    if let Err(error) = job.measured.add(&models) {
-        eprintln!("dahl: what was measured is not kept: {error:#}");
-    }
+    job.measured.keep(&models);
     finish(job, &report)
 }
 

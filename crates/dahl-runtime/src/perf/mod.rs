@@ -7,6 +7,18 @@
 //! [`predict()`] executes a plan on a virtual clock with such times (`simulate.rs`). A [`Store`] keeps measurements from one
 //! run to the next.
 //!
+//! ```
+//! use dahl_runtime::perf::{Condition, Key, Models, RunId, Source};
+//! # let trace = dahl_runtime::trace::Trace::default();
+//! let mut models = Models::new();
+//! models.learn(&trace, RunId::of("the first run of a Monday"), 1_794_700_800);
+//! let key = Key { codelet: "conv2d".into(), unit: "cpu".into(), ..Key::default() };
+//! let estimate = models.estimate(&key, Condition { is_cold: false, workers: 2 }, 1e6, 4096);
+//! // This trace was empty.
+//! assert_eq!(estimate.source, Source::Guess);
+//! assert!(estimate.seconds > 0.0);
+//! ```
+//!
 //! Nothing here reads a clock or decides anything: ids and dates of runs come from the caller, and what is learned changes no
 //! plan by itself.
 

@@ -160,8 +160,11 @@ impl Models {
         }
     }
 
-    /// Adds what one run said about one key under one condition.
+    /// Adds what one run said about one key under one condition. What is no measurement is left out.
     pub fn add(&mut self, key: Key, flops: f64, bytes: usize, condition: Condition, run: Run) {
+        if !run.summary.is_sound() {
+            return;
+        }
         let flops = if flops.is_finite() { flops.max(0.0) } else { 0.0 };
         let mut added = Entry { flops, bytes, ..Entry::default() };
         added.histories.entry(condition).or_default().add(run);

@@ -69,6 +69,12 @@ impl Summary {
         })
     }
 
+    /// Whether it can be a measurement: there are executions, and no time is negative or not finite.
+    pub fn is_sound(&self) -> bool {
+        let times = [self.typical, self.median, self.deviation, self.minimum, self.mean];
+        self.n > 0 && times.iter().all(|time| time.is_finite() && *time >= 0.0)
+    }
+
     pub(super) fn read(words: &mut Words<'_>) -> Result<Summary, String> {
         let summary = Summary {
             n: words.number("a number of executions")?,

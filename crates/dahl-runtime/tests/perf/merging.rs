@@ -96,3 +96,19 @@ fn learning_twice_from_the_same_run_changes_nothing() {
     assert!(Models::new().is_empty() && !once.is_empty());
     assert!(once.get(&key("conv2d", "16x3")).is_some() && once.get(&key("dense", "16x3")).is_none());
 }
+
+#[test]
+fn what_is_no_measurement_is_left_out() {
+    let sound = Summary::of(&[1.0; 3]).expect("three times");
+    for wrong in [
+        Summary { n: 0, ..sound },
+        Summary { typical: f64::NAN, ..sound },
+        Summary { mean: f64::INFINITY, ..sound },
+        Summary { minimum: -1.0, ..sound },
+    ] {
+        assert!(
+            models(&[("conv2d", WARM, Run { id: RunId(1), date: 1, summary: wrong })]).is_empty(),
+            "{wrong:?}"
+        );
+    }
+}

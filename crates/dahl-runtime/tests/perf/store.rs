@@ -432,4 +432,20 @@ fn a_full_disk_loses_nothing() {
     // And then there is room again.
     store.add(&models(&[("sgd", WARM, run(3, 1e-6))])).expect("added");
     assert!(sound(&store).choices.contains_key("graph"));
+    // A disk that can only be read still tells what it knows.
+    let known = sound(&store).models;
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&folder.0).output();
+    assert!(remounted.is_ok_and(|output| output.status.success()));
+    let error = store.add(&models(&[("relu", WARM, run(4, 1e-6))])).expect_err("read only");
+    assert!(error.message().contains("nothing can be written there"), "{error}");
+    assert_eq!(sound(&store).models, known);
+    // And one that is damaged there cannot be moved aside.
+    let remount = |mode: &str| Command::new("mount").args(["-o", mode]).arg(&folder.0).output();
+    assert!(remount("remount,rw").is_ok_and(|output| output.status.success()));
+    fs::write(store.path(), "damage").expect("written");
+    assert!(remount("remount,ro").is_ok_and(|output| output.status.success()));
+    let Loaded { models, warnings, .. } = store.load();
+    assert!(models.is_empty() && warnings.len() == 1, "{warnings:?}");
+    assert!(warnings[0].message.starts_with("it is damaged: it does not begin as one"), "{warnings:?}");
+    assert!(warnings[0].message.contains("it is not used, and stays"), "{warnings:?}");
 }

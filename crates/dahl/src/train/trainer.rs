@@ -409,8 +409,8 @@ impl Trainer {
             &mut run.store,
             MANY_STEPS,
             |i, step, ports| {
-                // A rate of almost nothing: weights that grow for thousands of steps would end as infinities.
-                let info = StepInfo { number: i, rate: f64::MIN_POSITIVE, seed: self.seed };
+                // A rate of nothing: weights that grow for thousands of steps would end as infinities.
+                let info = StepInfo { number: i, rate: 0.0, seed: self.seed };
                 let batch = batches[(i % batches.len() as u64) as usize];
                 feed.fill::<T>(step, ports, batch, info)
             },

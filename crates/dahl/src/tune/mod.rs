@@ -35,7 +35,7 @@ const BYTES_OF_IMAGES: usize = 32 << 20;
 const OTHER_IMPLEMENTATIONS: [&str; 1] = ["flat"];
 
 impl Subject {
-    /// A step of a model on batches of this size. The images are blank: no kernel's time depends on them.
+    /// A step of a model on batches of this size. The images are made up: no kernel's time depends on them.
     pub fn new(model: &Sequential, batch: usize, dtype: Dtype) -> Result<Subject> {
         let input = model.input();
         let (shape, classes) = ([input[0], input[1], input[2]], model.classes()?);
@@ -47,8 +47,13 @@ impl Subject {
             Split::new((0..n * pixels).map(byte).collect(), (0..n).map(|i| (i % classes) as u8).collect())
         };
         let (train, test) = (split(n)?, split(1)?);
-        let data = Dataset { name: "blank".into(), shape, classes, class_names: Vec::new(), train, test };
+        let data = Dataset { name: "made up".into(), shape, classes, class_names: Vec::new(), train, test };
         Ok(Subject { model: model.clone(), data, batch, dtype })
+    }
+
+    /// Channels, height and width of the images.
+    pub fn shape(&self) -> [usize; 3] {
+        self.data.shape
     }
 
     /// Images per step.

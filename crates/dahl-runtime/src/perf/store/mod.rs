@@ -109,11 +109,13 @@ impl Store {
         let mut warnings = Vec::new();
         let contents = match self.read() {
             Ok(contents) => contents,
-            Err(Unread::Refused(Refusal::Damaged(_))) => {
+            Err(Unread::Refused(Refusal::Damaged(why))) => {
                 // Another process may just be at it; looking again under the lock tells.
                 let again = self.lock().and_then(|_lock| self.read_or_set_aside(&mut warnings));
                 again.unwrap_or_else(|error| {
-                    warnings.push(self.warning(format!("{}; it is not used", error.message())));
+                    let message =
+                        format!("it is damaged: {why}; it is not used, and stays: {}", error.message());
+                    warnings.push(self.warning(message));
                     Contents::default()
                 })
             }
