@@ -36,8 +36,8 @@ impl Why {
 
     pub fn words(&self) -> String {
         let mut text = String::new();
-        let workers = self.workers.iter().map(|worker| self.worker(worker));
-        let found: Vec<String> = workers.chain(self.phases()).chain(self.slow.iter().map(slow)).collect();
+        let found: Vec<String> =
+            self.workers().into_iter().chain(self.phases()).chain(self.slow.iter().map(slow)).collect();
         if !found.is_empty() {
             text.push_str("\nwhat stands out\n");
         }
@@ -48,6 +48,20 @@ impl Why {
         }
         variations.for_each(|it| text.push_str(&format!("  {}\n", variation(it))));
         text
+    }
+
+    /// A sentence for each worker, or one for all of them where nobody is left to compare with.
+    fn workers(&self) -> Vec<String> {
+        let is_any_slower = self.workers.iter().any(SlowWorker::is_slower);
+        if is_any_slower || self.n_workers < 2 || self.workers.len() < self.n_workers {
+            return self.workers.iter().map(|worker| self.worker(worker)).collect();
+        }
+        let lost = self.workers.iter().map(|worker| 100.0 * worker.lost);
+        let (low, high) = (lost.clone().fold(f64::MAX, f64::min), lost.fold(0.0, f64::max));
+        vec![format!(
+            "all workers lose {low:.0} to {high:.0} % of their time in executions of more than twice their usual length: their \
+             cores are shared with something else"
+        )]
     }
 
     fn worker(&self, worker: &SlowWorker) -> String {
