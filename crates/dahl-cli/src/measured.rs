@@ -53,12 +53,12 @@ impl Measured {
         Some((cut, format!("calibrated on {}", day(choice.date))))
     }
 
-    /// Keeps what was measured.
-    pub fn add(&self, models: &Models) -> Result<()> {
-        if let Some(store) = &self.store {
-            tell(&store.add(models)?);
+    /// Keeps what was measured. That it cannot be kept is told, and no reason to fail.
+    pub fn keep(&self, models: &Models) {
+        match self.store.as_ref().map_or(Ok(Vec::new()), |store| store.add(models)) {
+            Ok(warnings) => tell(&warnings),
+            Err(error) => eprintln!("dahl: what was measured is not kept: {error}"),
         }
-        Ok(())
     }
 
     /// Keeps a choice for all runs from now on.

@@ -246,6 +246,15 @@ fn a_slow_implementation_is_found_beside_a_faster_one_and_far_from_the_peak() {
     let SlowReason::Beside { other, ratio } = &slow.reason else { panic!("{slow:?}") };
     assert!(other == "fast" && (ratio - 6.0).abs() < 0.3, "{slow:?}");
 
+    // Copies of different sizes are not the same work, although neither computes anything.
+    let mut trace = trace;
+    for task in &mut Arc::make_mut(&mut trace.scene).tasks {
+        task.flops = 0.0;
+        task.bytes = if is_slow(task) { 9000 } else { 1000 };
+    }
+    let found = Statistics::of(&trace).slow_implementations(&Peaks::nominal(), &[]);
+    assert_eq!(found, []);
+
     // Alone, it can only be seen from how far it is from the machine.
     let trace = plan(2, 9).trace(|task, _, _| usual(task) * if task.codelet == "pool" { 100.0 } else { 1.0 });
     let found = Statistics::of(&trace).slow_implementations(&Peaks::nominal(), &[]);
