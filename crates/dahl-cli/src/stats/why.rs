@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 /// Everything there is to say beside the table.
 pub struct Why {
-    n_workers: usize,
+    /// The numbers of the workers that executed something.
+    busy: Vec<usize>,
     workers: Vec<SlowWorker>,
     phases: Vec<Phase>,
     slow: Vec<SlowImplementation>,
@@ -26,7 +27,7 @@ const MOST_PHASES: usize = 3;
 impl Why {
     pub fn new(statistics: &Statistics<'_>, peaks: &Found) -> Why {
         Why {
-            n_workers: statistics.n_workers(),
+            busy: statistics.busy_workers(),
             workers: statistics.slow_workers(),
             phases: statistics.phases(),
             slow: statistics.slow_implementations(peaks.known_or_nominal(), dahl::op::CODELETS),
@@ -66,8 +67,9 @@ impl Why {
 
     fn worker(&self, worker: &SlowWorker) -> String {
         let SlowWorker { worker: number, ratio, n_codelets, n_slower, lost, lost_by_others } = worker;
-        let others = match self.n_workers {
-            2 => format!("worker {}", 1 - number.min(&1)),
+        let others: Vec<&usize> = self.busy.iter().filter(|busy| *busy != number).collect();
+        let others = match others.as_slice() {
+            [other] => format!("worker {other}"),
             _ => "the other workers".to_string(),
         };
         let codelets = match n_slower == n_codelets {
@@ -78,7 +80,7 @@ impl Why {
             "loses {:.0} % of its time in executions of more than twice their usual length",
             100.0 * lost
         );
-        match (worker.is_slower(), self.n_workers) {
+        match (worker.is_slower(), self.busy.len()) {
             (true, _) => format!(
                 "worker {number} is {ratio:.2} times slower than {others} in {codelets}: a noisy or slower core"
             ),
@@ -107,7 +109,7 @@ impl Why {
 
     fn phase(&self, phase: &Phase) -> String {
         let who = match phase.workers.as_slice() {
-            all if all.len() == self.n_workers => "everything".to_string(),
+            all if all.len() == self.busy.len() => "everything".to_string(),
             [one] => format!("everything on worker {one}"),
             some => {
                 let numbers: Vec<String> = some.iter().map(usize::to_string).collect();

@@ -32,6 +32,9 @@ pub enum UnitKind {
 }
 
 impl UnitKind {
+    /// All of them.
+    pub const ALL: [UnitKind; 2] = [UnitKind::Cpu, UnitKind::Test];
+
     /// The kind in a word, as traces and performance models have it.
     pub fn name(self) -> &'static str {
         match self {

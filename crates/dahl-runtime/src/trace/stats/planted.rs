@@ -369,3 +369,31 @@ fn what_only_one_run_has_is_named() {
     let against = Statistics::of(&short).against(&Statistics::of(&all));
     assert!(against.changes.iter().all(|change| !change.is_changed && change.interval.is_none()));
 }
+
+#[test]
+fn the_same_trace_says_the_same_to_the_last_bit() {
+    // Many groups with sums whose last bits depend on the order of adding.
+    let tasks: Vec<(String, String)> =
+        (0..40).map(|i| (format!("c{}", i % 3), format!("shape {i}"))).collect();
+    let tasks: Vec<(&str, &str, &str, bool, f64)> =
+        tasks.iter().map(|(c, shape)| (c.as_str(), "lanes", shape.as_str(), false, 1.0)).collect();
+    let plan = Plan { tasks: &tasks, n_workers: 3, n_steps: 20, seed: 9 };
+    let trace = plan.trace(|task, worker, step| {
+        (700 + 13 * task.footprint.len() + 101 * worker) as f64 * if step % 7 == 3 { 3.1 } else { 1.0 }
+    });
+    let found = || {
+        let statistics = Statistics::of(&trace);
+        let rows: Vec<_> = [By::Codelet, By::Shape, By::Worker, By::Tile, By::Temperature]
+            .map(|by| statistics.rows(by, Some(&Peaks::nominal())))
+            .into();
+        let variations = statistics.variations();
+        assert!(variations.iter().any(|it| !it.causes.is_empty()), "there is something to sum up");
+        let workers = statistics.compare_workers();
+        let slow = statistics.slow_implementations(&Peaks::nominal(), &[]);
+        format!("{rows:?} {variations:?} {workers:?} {:?} {slow:?}", statistics.phases())
+    };
+    let first = found();
+    for _ in 0..10 {
+        assert_eq!(found(), first);
+    }
+}
