@@ -1,61 +1,88 @@
 //! What was measured on this machine, in the user's cache folder: times of tasks, and choices that were made by them.
 //!
-//! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them.
+//! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that cannot be used is said
+//! loudly. Each is read when it is first asked for: a run that trains needs no times.
 
 use anyhow::Result;
 use dahl::op::simd::Isa;
 use dahl_runtime::date::day;
 use dahl_runtime::env::cache_folder;
 use dahl_runtime::machine::Hardware;
-use dahl_runtime::perf::{Choice, Identity, Loaded, Models, RunId, Store, Warning};
+use dahl_runtime::perf::{Choice, Date, Identity, Models, RunId, Store, Warning};
 use dahl_runtime::plan::CutOptions;
 use dahl_runtime::trace::Trace;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// The measurements of this machine.
 pub struct Measured {
     store: Option<Store>,
-    loaded: Loaded,
+    /// What was measured before this is of others.
+    opened: Date,
+    models: OnceCell<Models>,
+    choices: OnceCell<BTreeMap<String, Choice>>,
 }
 
 impl Measured {
-    /// Reads what there is. Whatever is wrong with it is told on standard error, and less is known then.
+    /// Finds the files. Whatever is wrong with them is told on standard error when they are read, and less is known then.
     pub fn open() -> Measured {
         let identity = Identity::new(&Hardware::detect(), &Isa::current().to_string());
         let store = cache_folder().map(|folder| Store::at(folder, identity));
-        let loaded = store.as_ref().map(Store::load).unwrap_or_default();
-        tell(&loaded.warnings);
-        Measured { store, loaded }
+        Measured { store, opened: now(), models: OnceCell::new(), choices: OnceCell::new() }
     }
 
-    /// The file, if the system has a place for it.
+    /// The file of times, if the system has a place for it.
     pub fn path(&self) -> Option<&Path> {
         self.store.as_ref().map(Store::path)
     }
 
     /// What tasks cost.
     pub fn models(&self) -> &Models {
-        &self.loaded.models
+        self.models.get_or_init(|| {
+            let loaded = self.store.as_ref().map(|store| store.models(now())).unwrap_or_default();
+            tell(&loaded.warnings);
+            loaded.known
+        })
+    }
+
+    fn all_choices(&self) -> &BTreeMap<String, Choice> {
+        self.choices.get_or_init(|| {
+            let loaded = self.store.as_ref().map(Store::choices).unwrap_or_default();
+            loaded.warnings.iter().for_each(|warning| eprintln!("dahl: WARNING: {warning}"));
+            loaded.known
+        })
     }
 
     /// All that was chosen, by what it was chosen for.
     pub fn choices(&self) -> impl Iterator<Item = (&String, &Choice)> {
-        self.loaded.choices.iter()
+        self.all_choices().iter()
     }
 
     /// The cut that was chosen for such steps, and where it comes from.
     pub fn choice(&self, key: &str) -> Option<(CutOptions, String)> {
-        let choice = self.loaded.choices.get(key)?;
-        // A choice of another version of dahl may name what is no longer there.
-        let cut = CutOptions::parse(&choice.text).ok()?;
-        Some((cut, format!("calibrated on {}", day(choice.date))))
+        let choice = self.all_choices().get(key)?;
+        match CutOptions::parse(&choice.text) {
+            Ok(cut) => Some((cut, format!("calibrated on {}", day(choice.date.seconds())))),
+            // A choice of another version of dahl may name what is no longer there.
+            Err(error) => {
+                eprintln!(
+                    "dahl: WARNING: the calibrated cut '{}' for {key} cannot be used ({error}), and results will have other \
+                     bits than with it: run dahl calibrate again, or take it back with dahl calibrate --forget",
+                    choice.text
+                );
+                None
+            }
+        }
     }
 
-    /// Keeps what was measured. That it cannot be kept is told, and no reason to fail.
+    /// Keeps what was measured since this was opened, all rounds of it as one run: a history keeps few runs, and many of one
+    /// command would push out those of all others. That it cannot be kept is told, and no reason to fail.
     pub fn keep(&self, models: &Models) {
-        match self.store.as_ref().map_or(Ok(Vec::new()), |store| store.add(models)) {
+        let Some(store) = &self.store else { return };
+        match store.add(&models.since(self.opened).condensed(new_run(), now()), now()) {
             Ok(warnings) => tell(&warnings),
             Err(error) => eprintln!("dahl: what was measured is not kept: {error}"),
         }
@@ -74,8 +101,9 @@ impl Measured {
     /// Takes a choice back, and says whether there was one.
     pub fn forget(&self, key: &str) -> Result<bool> {
         let Some(store) = &self.store else { return Ok(false) };
+        let was_there = self.all_choices().contains_key(key);
         tell(&store.forget(key)?);
-        Ok(self.loaded.choices.contains_key(key))
+        Ok(was_there)
     }
 }
 
@@ -87,14 +115,17 @@ fn tell(warnings: &[Warning]) {
 
 /// What a trace says, as models to be kept or asked.
 pub fn learn(models: &mut Models, trace: &Trace) {
-    /// Traces of this process so far.
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    models.learn(trace, RunId::of(format_args!("{nanos} {} {number}", std::process::id())), now());
+    models.learn(trace, new_run(), now());
 }
 
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// An id that no other run has.
+fn new_run() -> RunId {
+    /// Ids of this process so far.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    RunId::of(format_args!("{} {} {number}", now().0, std::process::id()))
+}
+
+fn now() -> Date {
+    Date::from(SystemTime::now())
 }

@@ -19,6 +19,20 @@ const ENDING: &str = ".dahl-tmp";
 /// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or there was an
 /// error and it is what it was before. What is no ordinary file, such as a pipe, is written directly.
 pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    replace(path, fill, true)
+}
+
+/// Likewise, but without waiting for the disk, which may take longer than all the rest: if the system itself fails soon after, the
+/// file may be empty or cut off. For what is checked when it is read and can be done without.
+pub fn write_soon(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    replace(path, fill, false)
+}
+
+fn replace(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    is_synced: bool,
+) -> io::Result<()> {
     let before = fs::metadata(path).ok();
     if let Some(before) = &before
         && !before.is_file()
@@ -37,10 +51,12 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     fill(&mut out)?;
     out.flush()?;
     drop(out);
-    temporary.file.sync_all()?;
+    if is_synced {
+        temporary.file.sync_all()?;
+    }
     fs::rename(&temporary.path, &target)?;
     temporary.keep();
-    sync_folder(folder_of(&target))
+    if is_synced { sync_folder(folder_of(&target)) } else { Ok(()) }
 }
 
 /// A file that is removed again unless it is kept.

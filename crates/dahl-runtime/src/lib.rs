@@ -21,6 +21,7 @@ pub mod engine;
 pub mod trace;
 pub mod perf;
 
+pub(crate) mod robust;
 pub(crate) mod sync;
 
 pub use error::{Error, ErrorKind, Result};

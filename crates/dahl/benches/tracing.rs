@@ -11,7 +11,7 @@ use dahl::dataset;
 use dahl::model::Sequential;
 use dahl::train::{Report, Trainer};
 use dahl_runtime::machine::{Hardware, Machine, n_cores};
-use dahl_runtime::perf::{Identity, Models, RunId, Store};
+use dahl_runtime::perf::{Date, Identity, Models, RunId, Store};
 use dahl_runtime::trace::ticks;
 use std::hint::black_box;
 use std::time::Instant;
@@ -53,8 +53,8 @@ fn main() {
             if is_on {
                 let start = Instant::now();
                 let mut models = Models::new();
-                models.learn(&report.trace, RunId(round as u64), round as u64);
-                store.add(&models).expect("a file can be written");
+                models.learn(&report.trace, RunId(round as u64), Date(round as u64));
+                store.add(&models, Date(n_rounds as u64)).expect("a file can be written");
                 learning.push(1e3 * start.elapsed().as_secs_f64());
             }
         }

@@ -72,11 +72,17 @@ pub fn words(measured: &Measured) -> String {
             row.key.footprint,
         );
     }
-    let newest = rows.iter().map(|row| row.history.newest()).max().unwrap_or(0);
+    let newest = rows.iter().map(|row| row.history.newest()).max().unwrap_or_default();
     let known = count(rows.len(), "row");
-    let _ = write!(text, "\n{known}, the newest of {}, in {place}", day(newest));
+    let _ = write!(text, "\n{known}, the newest of {}, in {place}", day(newest.seconds()));
     for (key, choice) in measured.choices() {
-        let _ = write!(text, "\nchosen on {}: {} ({key}): {}", day(choice.date), choice.text, choice.note);
+        let _ = write!(
+            text,
+            "\nchosen on {}: {} ({key}): {}",
+            day(choice.date.seconds()),
+            choice.text,
+            choice.note
+        );
     }
     text
 }
@@ -89,10 +95,10 @@ pub fn json(measured: &Measured) -> Value {
             "unit": row.key.unit, "dtype": row.key.dtype, "footprint": row.key.footprint, "cold": row.condition.is_cold,
             "workers": row.condition.workers, "count": row.history.n(), "runs": row.history.runs().len(),
             "seconds": row.seconds(), "deviation_seconds": row.history.deviation(),
-            "flops": row.entry.flops, "bytes": row.entry.bytes, "newest": row.history.newest(),
+            "flops": row.entry.flops, "bytes": row.entry.bytes, "newest": row.history.newest().seconds(),
         })
     };
-    let choice = |(key, choice): (&String, &dahl_runtime::perf::Choice)| json!({ "for": key, "cut": choice.text, "date": choice.date, "note": choice.note });
+    let choice = |(key, choice): (&String, &dahl_runtime::perf::Choice)| json!({ "for": key, "cut": choice.text, "date": choice.date.seconds(), "note": choice.note });
     json!({
         "file": measured.path(),
         "models": rows(measured).iter().map(row).collect::<Vec<_>>(),

@@ -54,7 +54,7 @@ impl Why {
     /// A sentence for each worker, or one for all of them where nobody is left to compare with.
     fn workers(&self) -> Vec<String> {
         let is_any_slower = self.workers.iter().any(SlowWorker::is_slower);
-        if is_any_slower || self.n_workers < 2 || self.workers.len() < self.n_workers {
+        if is_any_slower || self.busy.len() < 2 || self.workers.len() < self.busy.len() {
             return self.workers.iter().map(|worker| self.worker(worker)).collect();
         }
         let lost = self.workers.iter().map(|worker| 100.0 * worker.lost);

@@ -3,12 +3,13 @@
 use super::rounds::{Timed, median, predicted_rounds};
 use super::{Named, What, bar, label, plot};
 use crate::exit::Exit;
+use crate::machine;
 use crate::measured::Measured;
 use crate::open;
 use crate::output::{count, say, thousands};
 use crate::parse::{tiles, workers};
 use anyhow::Result;
-use dahl_runtime::machine::n_cores;
+use dahl_runtime::machine::{Hardware, n_cores};
 use dahl_runtime::perf::{Costs, Models};
 use dahl_runtime::plan::CutOptions;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ impl Case {
         cuts: &[CutOptions],
         workers: usize,
         origin: &str,
-        measured: &Measured,
+        (measured, costs): (&Measured, Costs),
         learned: &mut Models,
     ) -> Result<Case> {
         let Named { model, about, subject } = named;
@@ -70,7 +71,7 @@ impl Case {
         let bar = bar(plans.len() * args.what.rounds, args.json);
         bar.set_message(format!("{about}, batch {}, {}", subject.batch(), count(workers, "worker")));
         let (rounds, effort) = (args.what.rounds, args.what.effort());
-        let known = (measured.models(), Costs::default());
+        let known = (measured.models(), costs);
         predicted_rounds(subject, &mut plans, rounds, effort, known, learned, &bar)?;
         bar.finish_and_clear();
         let (model, about, origin) = (model.clone(), about.clone(), origin.to_string());
@@ -100,6 +101,8 @@ pub fn run(args: &Args) -> Result<Exit> {
     if let Some(path) = &args.plot {
         open::writable(path)?;
     }
+    let costs =
+        machine::measured::known(&Hardware::detect()).map_or_else(Costs::default, |known| Costs::of(&known));
     let (mut cases, mut learned) = (Vec::new(), Models::new());
     args.what.each(|named| {
         let (default, origin) = measured
@@ -113,7 +116,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         // One number of workers after the other, so that the plans that are compared run close to each other.
         for &workers in &counts {
-            let case = Case::measure(args, named, &cuts, workers, &origin, &measured, &mut learned)?;
+            let case = Case::measure(args, named, &cuts, workers, &origin, (&measured, costs), &mut learned)?;
             if args.json {
                 say(to_json(&case))?
             } else {

@@ -4,13 +4,16 @@
 //! or in which groups histories are merged; where two say different things about one run, the later and longer one counts.
 //!
 //! **The estimate** is a weighted median over runs. A run counts 3/4 as much as the one after it, because the machine is more
-//! likely to be as it was lately than as it was last month; and a run of few executions counts less than one of many. From three runs
-//! on no single run, not even the newest, has half of the weight, so one noisy run cannot spoil it; and after a change
-//! (other clocks, a busy neighbour) two or three runs bring the estimate to where the machine is now.
+//! likely to be as it was lately than as it was last month; and a run of few executions counts less than one of many. Of three or more
+//! runs that are long alike, no single one, not even the newest, has half of the weight, so one noisy run cannot spoil the
+//! estimate; and after a change (other clocks, a busy neighbour) two or three runs bring it to where the machine is now. Of
+//! one or two runs, or of a long one among very short ones, the heaviest decides alone.
 
-use super::summary::{Summary, deviation};
+use super::date::Date;
+use super::summary::Summary;
 use super::words::Words;
 use crate::plan::Fingerprint;
+use crate::robust::{deviation, median, weighted_median};
 use std::fmt;
 
 /// Runs that a history keeps.
@@ -43,8 +46,8 @@ impl fmt::Display for RunId {
 pub struct Run {
     /// Which run.
     pub id: RunId,
-    /// When, in seconds since 1970.
-    pub date: u64,
+    /// When.
+    pub date: Date,
     /// What it said.
     pub summary: Summary,
 }
@@ -61,12 +64,12 @@ impl Run {
     }
 
     pub(super) fn read(words: &mut Words<'_>) -> Result<Run, String> {
-        let id = words.text("the id of a run")?;
+        let id = words.word("the id of a run")?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let id = u64::from_str_radix(&id, 16).ok().filter(|_| is_id);
+        let id = u64::from_str_radix(id, 16).ok().filter(|_| is_id);
         Ok(Run {
             id: RunId(id.ok_or("the id of a run is not 16 hexadecimal digits")?),
-            date: words.number("a date in seconds")?,
+            date: Date(words.number("a date in nanoseconds")?),
             summary: Summary::read(words)?,
         })
     }
@@ -74,7 +77,7 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.id, self.date, self.summary)
+        write!(f, "{} {} {}", self.id, self.date.0, self.summary)
     }
 }
 
@@ -100,9 +103,16 @@ impl History {
         self.tidy();
     }
 
+    /// All runs at once, in any order.
+    pub(super) fn of(runs: Vec<Run>) -> History {
+        let mut history = History(runs);
+        history.tidy();
+        history
+    }
+
     fn tidy(&mut self) {
         self.0.sort_by(|a, b| b.order(a));
-        let mut seen = Vec::new();
+        let mut seen = Vec::with_capacity(self.0.len());
         self.0.retain(|run| {
             let is_new = !seen.contains(&run.id);
             seen.push(run.id);
@@ -111,9 +121,31 @@ impl History {
         self.0.truncate(N_RUNS);
     }
 
-    /// When it was last added to, in seconds since 1970.
-    pub fn newest(&self) -> u64 {
-        self.0.first().map_or(0, |run| run.date)
+    /// Only the runs from this date on.
+    pub fn since(&self, date: Date) -> History {
+        History(self.0.iter().filter(|run| run.date >= date).copied().collect())
+    }
+
+    /// All runs as one of this id and date.
+    pub fn condensed(&self, id: RunId, date: Date) -> History {
+        let parts: Vec<Summary> = self.0.iter().map(|run| run.summary).collect();
+        History(Summary::combined(&parts).map(|summary| Run { id, date, summary }).into_iter().collect())
+    }
+
+    /// Runs that are dated later than this count as the oldest from now on, or they would stay the newest for ever. Returns how many
+    /// there were.
+    pub(super) fn distrust_after(&mut self, date: Date) -> usize {
+        let late = self.0.iter_mut().filter(|run| run.date > date);
+        let n_late = late.map(|run| run.date = Date::UNKNOWN).count();
+        if n_late > 0 {
+            self.tidy();
+        }
+        n_late
+    }
+
+    /// When it was last added to.
+    pub fn newest(&self) -> Date {
+        self.0.first().map_or(Date::UNKNOWN, |run| run.date)
     }
 
     /// Executions that count, of all runs.
@@ -130,14 +162,7 @@ impl History {
             values.push((of(&run.summary), weight * n / (n + HALF_WEIGHT)));
             weight *= AGEING;
         }
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-        let mut below = 0.0;
-        let is_middle = |(_, weight): &&(f64, f64)| {
-            below += weight;
-            below >= half
-        };
-        values.iter().find(is_middle).map(|(value, _)| *value)
+        (!values.is_empty()).then(|| weighted_median(&mut values))
     }
 
     /// What an execution is expected to take; nothing if there is no run.
@@ -147,7 +172,8 @@ impl History {
 
     /// How far executions are from that, usually: the larger of the deviation within runs and that between them.
     pub fn deviation(&self) -> f64 {
-        let typical: Vec<f64> = self.0.iter().map(|run| run.summary.typical).collect();
-        self.weighted(|summary| summary.deviation).unwrap_or(0.0).max(deviation(&typical))
+        let mut typical: Vec<f64> = self.0.iter().map(|run| run.summary.typical).collect();
+        let middle = median(&mut typical);
+        self.weighted(|summary| summary.deviation).unwrap_or(0.0).max(deviation(&typical, middle))
     }
 }

@@ -107,7 +107,7 @@ impl Condition {
     }
 
     pub(super) fn read(words: &mut Words<'_>) -> Result<Condition, String> {
-        let is_cold = match words.text("'cold' or 'warm'")?.as_str() {
+        let is_cold = match words.word("'cold' or 'warm'")? {
             COLD => true,
             WARM => false,
             other => return Err(format!("expected '{COLD}' or '{WARM}', not '{other}'")),

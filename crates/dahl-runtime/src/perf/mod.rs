@@ -8,10 +8,10 @@
 //! run to the next.
 //!
 //! ```
-//! use dahl_runtime::perf::{Condition, Key, Models, RunId, Source};
+//! use dahl_runtime::perf::{Condition, Date, Key, Models, RunId, Source};
 //! # let trace = dahl_runtime::trace::Trace::default();
 //! let mut models = Models::new();
-//! models.learn(&trace, RunId::of("the first run of a Monday"), 1_794_700_800);
+//! models.learn(&trace, RunId::of("the first run of a Monday"), Date::of_seconds(1_794_700_800));
 //! let key = Key { codelet: "conv2d".into(), unit: "cpu".into(), ..Key::default() };
 //! let estimate = models.estimate(&key, Condition { is_cold: false, workers: 2 }, 1e6, 4096);
 //! // This trace was empty.
@@ -19,10 +19,11 @@
 //! assert!(estimate.seconds > 0.0);
 //! ```
 //!
-//! Nothing here reads a clock or decides anything: ids and dates of runs come from the caller, and what is learned changes no
-//! plan by itself.
+//! Nothing here decides anything: what is learned changes no plan by itself. Ids and dates of runs come from the caller; the only
+//! look at a clock is that of a writer who waits for the lock of a [`Store`].
 
 pub(crate) mod words;
+mod date;
 mod key;
 mod summary;
 mod observe;
@@ -33,6 +34,7 @@ mod simulate;
 mod predict;
 mod store;
 
+pub use date::Date;
 pub use history::{History, N_RUNS, Run, RunId};
 pub use key::{Condition, Key};
 pub use models::{Entry, Estimate, Models, Source};

@@ -1,10 +1,11 @@
 //! What tasks cost, from everything that was measured.
 
+use super::date::Date;
 use super::history::{History, Run, RunId};
 use super::key::{Condition, Key};
 use super::observe::observe;
 use super::regression::{Point, Regression, guess};
-use super::summary::median;
+use crate::robust::median;
 use crate::trace::Trace;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +23,7 @@ pub struct Entry {
 
 impl Entry {
     /// Adds what another entry knows. Sizes follow from the key, so they are the same; should they not be, the larger count.
-    fn merge(&mut self, other: &Entry) {
+    pub(super) fn merge(&mut self, other: &Entry) {
         self.flops = self.flops.max(other.flops);
         self.bytes = self.bytes.max(other.bytes);
         for (condition, history) in &other.histories {
@@ -30,9 +31,9 @@ impl Entry {
         }
     }
 
-    /// When it was last added to, in seconds since 1970.
-    pub fn newest(&self) -> u64 {
-        self.histories.values().map(History::newest).max().unwrap_or(0)
+    /// When it was last added to.
+    pub fn newest(&self) -> Date {
+        self.histories.values().map(History::newest).max().unwrap_or_default()
     }
 
     /// What an execution is expected to take under exactly this condition.
@@ -149,9 +150,8 @@ impl Models {
         self.entries.get(key)
     }
 
-    /// Learns from a trace. Every trace needs a run id of its own; learning twice from the same one changes nothing. The
-    /// date is in seconds since 1970.
-    pub fn learn(&mut self, trace: &Trace, run: RunId, date: u64) {
+    /// Learns from a trace. Every trace needs a run id of its own; learning twice from the same one changes nothing.
+    pub fn learn(&mut self, trace: &Trace, run: RunId, date: Date) {
         for (key, observed) in observe(trace) {
             for (condition, summary) in observed.summaries {
                 let run = Run { id: run, date, summary };
@@ -176,6 +176,30 @@ impl Models {
         for (key, entry) in &other.entries {
             self.entries.entry(key.clone()).or_default().merge(entry);
         }
+    }
+
+    /// Only what runs from this date on said.
+    pub fn since(&self, date: Date) -> Models {
+        self.with_histories(|history| history.since(date))
+    }
+
+    /// All runs of each key and condition as one. A history keeps few runs: what many short traces of one command said should
+    /// not push out what all others did.
+    pub fn condensed(&self, run: RunId, date: Date) -> Models {
+        self.with_histories(|history| history.condensed(run, date))
+    }
+
+    fn with_histories(&self, change: impl Fn(&History) -> History) -> Models {
+        let mut models = Models::new();
+        for (key, entry) in &self.entries {
+            let changed = entry.histories.iter().map(|(condition, history)| (*condition, change(history)));
+            let histories: BTreeMap<_, _> =
+                changed.filter(|(_, history)| !history.runs().is_empty()).collect();
+            if !histories.is_empty() {
+                models.entries.insert(key.clone(), Entry { histories, ..*entry });
+            }
+        }
+        models
     }
 
     /// What a task is expected to take: its history; else its history under the nearest other condition, scaled; else by other
@@ -211,10 +235,13 @@ impl Models {
             entries.filter_map(|(_, entry)| ratio(entry)).filter(|x| x.is_finite() && *x > 0.0).collect()
         };
         let same = ratios(&|other| other.is_same_code(key));
-        let found = if same.is_empty() { ratios(&|other| other.unit == key.unit) } else { same };
-        let Some(factor) = median(found.clone()) else { return (1.0, 0.5) };
-        let error = median(found.iter().map(|ratio| (ratio / factor - 1.0).abs()).collect());
-        (factor, error.unwrap_or(0.0))
+        let mut found = if same.is_empty() { ratios(&|other| other.unit == key.unit) } else { same };
+        if found.is_empty() {
+            return (1.0, 0.5);
+        }
+        let factor = median(&mut found);
+        found.iter_mut().for_each(|ratio| *ratio = (*ratio / factor - 1.0).abs());
+        (factor, median(&mut found))
     }
 
     fn by_other_shapes(&self, key: &Key, to: Condition, flops: f64, bytes: usize) -> Option<Estimate> {
@@ -253,7 +280,9 @@ impl Models {
             Some(history.seconds()? / guess(entry.flops, entry.bytes as f64))
         };
         let ratios = self.entries.iter().filter_map(ratio).filter(|x| x.is_finite() && *x > 0.0);
-        let seconds = median(ratios.collect()).unwrap_or(1.0) * guess(flops, bytes as f64);
+        let mut ratios: Vec<f64> = ratios.collect();
+        let ratio = if ratios.is_empty() { 1.0 } else { median(&mut ratios) };
+        let seconds = ratio * guess(flops, bytes as f64);
         Estimate { seconds, deviation: GUESS_ERROR * seconds, source: Source::Guess }
     }
 }

@@ -8,9 +8,11 @@
 //!   step took. On a quiet machine it is one.
 
 use super::key::{Condition, Key};
-use super::summary::{Summary, median};
+use super::summary::Summary;
+use crate::robust::median;
 use crate::trace::{Schedule, TaskInfo, Trace};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Steps of a trace that do not count, at most.
 pub const MAX_WARM_UP: usize = 20;
@@ -68,8 +70,8 @@ pub fn observe(trace: &Trace) -> BTreeMap<Key, Observed> {
 /// A key, its operations and its bytes.
 type SizedKey = (Key, f64, usize);
 
-/// The keys, and for each worker and task the number of its key there.
-fn numbered(trace: &Trace) -> (Vec<SizedKey>, Vec<Vec<usize>>) {
+/// The keys, and for each worker the numbers of the tasks' keys there, which workers of one kind share.
+fn numbered(trace: &Trace) -> (Vec<SizedKey>, Vec<Rc<[usize]>>) {
     let scene = &*trace.scene;
     let mut numbers: BTreeMap<Key, usize> = BTreeMap::new();
     let mut keys: Vec<SizedKey> = Vec::new();
@@ -84,16 +86,18 @@ fn numbered(trace: &Trace) -> (Vec<SizedKey>, Vec<Vec<usize>>) {
         *bytes = info.bytes.max(*bytes);
         number
     };
+    let mut of_kind: BTreeMap<&str, Rc<[usize]>> = BTreeMap::new();
     let of_worker = |worker: usize| {
         let unit = scene.workers.get(worker).map_or("", |worker| worker.kind.as_str());
-        scene.tasks.iter().map(|info| number(unit, info)).collect()
+        let numbers = || scene.tasks.iter().map(|info| number(unit, info)).collect();
+        Rc::clone(of_kind.entry(unit).or_insert_with(numbers))
     };
     let number_of = (0..trace.workers.len()).map(of_worker).collect();
     (keys, number_of)
 }
 
 /// The executions after the warm-up, in the order in which they began; nothing if there is no step after it.
-fn seen(trace: &Trace, number_of: &[Vec<usize>]) -> Option<Vec<Seen>> {
+fn seen(trace: &Trace, number_of: &[Rc<[usize]>]) -> Option<Vec<Seen>> {
     let mut steps: Vec<u32> = trace.workers.iter().flatten().map(|event| event.step).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -108,7 +112,8 @@ fn seen(trace: &Trace, number_of: &[Vec<usize>]) -> Option<Vec<Seen>> {
                 what: (number_of[worker][event.task as usize], info.is_cold || is_away),
                 step: event.step,
                 start: event.start,
-                seconds: event.end.saturating_sub(event.start) as f64 / trace.ticks_per_second,
+                // What a clock cannot tell from nothing takes a tick.
+                seconds: event.end.saturating_sub(event.start).max(1) as f64 / trace.ticks_per_second,
             });
         }
     }
@@ -129,8 +134,7 @@ fn factor(seen: &[Seen], summaries: &BTreeMap<(usize, bool), Summary>, n_tasks: 
     }
     // The first and the last may have lost something.
     let whole: Vec<Sum> = steps.into_values().filter(|(n, ..)| *n == n_tasks).collect();
-    let seconds = median(whole.iter().map(|(_, seconds, _)| *seconds).collect());
-    let typical = median(whole.iter().map(|(_, _, typical)| *typical).collect());
-    let factor = seconds.zip(typical).map_or(1.0, |(seconds, typical)| seconds / typical);
+    let middle = |of: &dyn Fn(&Sum) -> f64| median(&mut whole.iter().map(of).collect::<Vec<f64>>());
+    let factor = middle(&|(_, seconds, _)| *seconds) / middle(&|(_, _, typical)| *typical);
     if factor.is_finite() && factor > 0.0 { factor } else { 1.0 }
 }

@@ -109,6 +109,9 @@ impl Prediction {
 const MIN_STEPS: usize = 12;
 /// Steps of the last.
 const MAX_STEPS: usize = 96;
+/// Executions of a try after the first, at most: each of them is remembered. Where a step has this many tasks, the first steps tell
+/// enough.
+const MAX_EXECUTIONS: usize = 1 << 20;
 /// Steps after the last that counts, so that the end of the run does not.
 const TAIL: usize = 2;
 /// Two halves of a run that differ by less than this are alike.
@@ -202,7 +205,8 @@ impl Steady {
             let rate = |from: usize, to: usize| (run.ends[to - 1] - run.ends[from - 1]) / (to - from) as f64;
             let (earlier, step_seconds) = (rate(quarter, half), rate(half, n_steps));
             let is_steady = (earlier - step_seconds).abs() <= STEADY * step_seconds;
-            if is_steady || n_steps >= MAX_STEPS {
+            let is_too_long = (2 * n_steps + TAIL).saturating_mul(setup.seconds.len()) > MAX_EXECUTIONS;
+            if is_steady || n_steps >= MAX_STEPS || is_too_long {
                 return Some(Steady { run, steps: half..n_steps, step_seconds });
             }
             n_steps *= 2;

@@ -9,7 +9,7 @@
 //! have got wrong: the median relative error at each point of a fit to all the others. Of the two laws the one with the
 //! smaller error is taken, so three coefficients need three different shapes to be believed.
 
-use super::summary::median;
+use crate::robust::median;
 
 /// What a task takes if nothing at all is known.
 pub fn guess(flops: f64, bytes: f64) -> f64 {
@@ -107,13 +107,14 @@ fn left_out_error(points: &[Point], fit: fn(&[Point]) -> Option<Law>) -> f64 {
         let Point { flops, bytes, seconds } = points[left_out];
         fit(&others).map(|law| (law.seconds(flops, bytes) - seconds).abs() / seconds)
     };
-    let errors = (0..points.len()).step_by(stride).filter_map(error);
-    median(errors.collect()).unwrap_or(1.0)
+    let mut errors: Vec<f64> = (0..points.len()).step_by(stride).filter_map(error).collect();
+    if errors.is_empty() { 1.0 } else { median(&mut errors) }
 }
 
 fn ratio(points: &[Point]) -> Option<Law> {
     let ratios = points.iter().map(|point| point.seconds / guess(point.flops, point.bytes));
-    median(ratios.filter(|ratio| ratio.is_finite()).collect()).map(Law::Ratio)
+    let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+    (!ratios.is_empty()).then(|| Law::Ratio(median(&mut ratios)))
 }
 
 fn linear(points: &[Point]) -> Option<Law> {

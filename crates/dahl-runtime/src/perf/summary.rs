@@ -10,6 +10,7 @@
 //!   where medians do not; the median over stretches follows the phase that lasted longest, as the median step does.
 
 use super::words::Words;
+use crate::robust::{deviation, median, weighted_median};
 use std::fmt;
 
 /// An execution this many deviations above the median is an outlier.
@@ -20,8 +21,6 @@ const LEAST_DEVIATION: f64 = 0.02;
 pub const N_BLOCKS: usize = 15;
 /// Executions in a stretch, at least.
 const MIN_BLOCK: usize = 4;
-/// What a median absolute deviation is multiplied with to be the standard deviation of a normal distribution.
-const MAD_TO_SIGMA: f64 = 1.4826;
 
 /// The executions of one task in one run. Times are in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -49,7 +48,11 @@ impl Summary {
     pub fn of(seconds: &[f64]) -> Option<Summary> {
         let times: Vec<f64> =
             seconds.iter().copied().filter(|time| time.is_finite() && *time >= 0.0).collect();
-        let (middle, sigma) = (median(times.clone())?, deviation(&times));
+        if times.is_empty() {
+            return None;
+        }
+        let middle = median(&mut times.clone());
+        let sigma = deviation(&times, middle);
         let limit = middle + OUTLIER_SIGMAS * sigma.max(LEAST_DEVIATION * middle);
         let n_beyond = times.iter().filter(|&&time| time > limit).count();
         let limit = if n_beyond * 10 > times.len() { f64::INFINITY } else { limit };
@@ -58,14 +61,34 @@ impl Summary {
         // A last stretch that is much shorter than the others would count as much as they do.
         let n_blocks = (kept.len() / block).max(1);
         let blocks = (0..n_blocks).map(|i| &kept[i * kept.len() / n_blocks..(i + 1) * kept.len() / n_blocks]);
+        let middle = median(&mut kept.clone());
         Some(Summary {
             n: kept.len() as u64,
             n_outliers: (times.len() - kept.len()) as u64,
-            typical: median(blocks.map(mean).collect())?,
-            median: median(kept.clone())?,
-            deviation: deviation(&kept),
+            typical: median(&mut blocks.map(mean).collect::<Vec<f64>>()),
+            median: middle,
+            deviation: deviation(&kept, middle),
             minimum: kept.iter().copied().fold(f64::INFINITY, f64::min),
             mean: mean(&kept),
+        })
+    }
+
+    /// Sums up what several stretches of one run said; nothing if there are none. A stretch counts as much as it has executions.
+    pub fn combined(parts: &[Summary]) -> Option<Summary> {
+        let total: f64 = parts.iter().map(|part| part.n as f64).sum();
+        let middle = |of: &dyn Fn(&Summary) -> f64| {
+            weighted_median(&mut parts.iter().map(|part| (of(part), part.n as f64)).collect::<Vec<_>>())
+        };
+        let median = middle(&|part| part.median);
+        let between: Vec<f64> = parts.iter().map(|part| part.median).collect();
+        (total > 0.0).then(|| Summary {
+            n: parts.iter().map(|part| part.n).fold(0, u64::saturating_add),
+            n_outliers: parts.iter().map(|part| part.n_outliers).fold(0, u64::saturating_add),
+            typical: middle(&|part| part.typical),
+            median,
+            deviation: middle(&|part| part.deviation).max(deviation(&between, median)),
+            minimum: parts.iter().map(|part| part.minimum).fold(f64::INFINITY, f64::min),
+            mean: parts.iter().map(|part| part.mean * (part.n as f64 / total)).sum(),
         })
     }
 
@@ -95,19 +118,6 @@ impl fmt::Display for Summary {
         let Summary { n, n_outliers, typical, median, deviation, minimum, mean } = self;
         write!(f, "{n} {n_outliers} {typical:e} {median:e} {deviation:e} {minimum:e} {mean:e}")
     }
-}
-
-/// The value in the middle, or the mean of the two that are.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some((values[last / 2] + values[last.div_ceil(2)]) / 2.0)
-}
-
-/// Standard deviation by the median absolute deviation.
-pub(super) fn deviation(values: &[f64]) -> f64 {
-    let Some(middle) = median(values.to_vec()) else { return 0.0 };
-    MAD_TO_SIGMA * median(values.iter().map(|value| (value - middle).abs()).collect()).unwrap_or(0.0)
 }
 
 fn mean(values: &[f64]) -> f64 {

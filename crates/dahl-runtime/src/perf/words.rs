@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
         Words(line.split_ascii_whitespace())
     }
 
-    fn word(&mut self, what: &str) -> Result<&'a str, String> {
+    pub fn word(&mut self, what: &str) -> Result<&'a str, String> {
         self.0.next().ok_or_else(|| format!("{what} is missing"))
     }
 

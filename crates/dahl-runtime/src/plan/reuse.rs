@@ -20,25 +20,23 @@ impl Plan {
         let mut cold = vec![false; n_tasks];
         // Bytes that each worker has touched so far, and what that was when it last touched each buffer.
         let mut touched = vec![0_u64; n_workers];
-        let mut last = vec![vec![None; n_workers]; lowered.buffers().len()];
+        let mut holders = vec![Vec::new(); lowered.buffers().len()];
         // Steps follow each other, so the second one shows what a step finds.
         for _ in 0..2 {
             for &id in &placement.sequence {
-                cold[id as usize] = step(lowered, id, workers[id as usize], &mut touched, &mut last);
+                cold[id as usize] = step(lowered, id, workers[id as usize], &mut touched, &mut holders);
             }
         }
         cold
     }
 }
 
+/// Who has touched a buffer since it was last written, the writer included: the worker, and the bytes that it had touched then. They
+/// are few, however many workers there are.
+type Holders = Vec<(usize, u64)>;
+
 /// Executes a task, and says whether it was cold.
-fn step(
-    lowered: &Lowered,
-    id: TaskId,
-    worker: usize,
-    touched: &mut [u64],
-    last: &mut [Vec<Option<u64>>],
-) -> bool {
+fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holders: &mut [Holders]) -> bool {
     let task = &lowered.tasks()[id as usize];
     let (mut read, mut near) = (0, 0);
     for access in &task.accesses {
@@ -51,16 +49,23 @@ fn step(
             }
             None => access.range.len() as u64,
         };
-        let when = &mut last[access.buffer];
+        let holders = &mut holders[access.buffer];
+        let own = holders.iter().position(|(holder, _)| *holder == worker);
         if access.reads {
             read += bytes;
-            near += when[worker].filter(|&at| touched[worker] - at <= CACHE_BYTES).map_or(0, |_| bytes);
-        }
-        if access.writes {
-            when.fill(None);
+            let is_near = own.is_some_and(|own| touched[worker] - holders[own].1 <= CACHE_BYTES);
+            near += if is_near { bytes } else { 0 };
         }
         touched[worker] += bytes;
-        when[worker] = Some(touched[worker]);
+        let now = (worker, touched[worker]);
+        match own {
+            _ if access.writes => {
+                holders.clear();
+                holders.push(now);
+            }
+            Some(own) => holders[own] = now,
+            None => holders.push(now),
+        }
     }
     2 * near < read
 }

@@ -34,7 +34,8 @@ pub struct TaskInfo {
     pub is_cold: bool,
     /// Which tile of how many.
     pub tile: (usize, usize),
-    /// Bytes that it moves: the size of everything it reads or writes.
+    /// Bytes that it moves: the size of everything it reads or writes, but of arrays that data index only the elements that are
+    /// read.
     pub bytes: usize,
     /// Floating-point operations.
     pub flops: f64,

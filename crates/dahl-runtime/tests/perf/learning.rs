@@ -145,12 +145,47 @@ fn a_trace_that_makes_no_sense_teaches_nothing() {
     for flops in [0.0, f64::NAN, f64::INFINITY, -1.0] {
         let odd = TaskInfo { flops, ..task("a", false, 0) };
         let mut models = Models::new();
-        models.learn(&trace(20, 1, vec![odd], |_, _, _| 0), RunId(1), 1);
+        models.learn(&trace(20, 1, vec![odd], |_, _, _| 0), RunId(1), Date(1));
         let (_, entry) = models.entries().next().expect("learned");
         assert!(entry.flops >= 0.0 && entry.flops.is_finite());
         let estimate = models.estimate(&key("conv2d", "other"), WARM, flops, usize::MAX);
         assert!(estimate.seconds.is_finite() && estimate.seconds >= 0.0, "{estimate:?}");
     }
+}
+
+#[test]
+fn what_a_clock_cannot_tell_from_nothing_takes_a_tick() {
+    let found = summary(&trace(20, 1, vec![task("a", false, 0)], |_, _, _| 0), "a", WARM);
+    assert_eq!((found.minimum, found.typical), (1e-9, 1e-9));
+}
+
+#[test]
+fn workers_of_two_kinds_have_keys_of_their_own() {
+    let mut trace =
+        trace(50, 3, vec![task("a", false, 0), task("a", false, 1), task("a", false, 2)], |_, task, _| {
+            [1000, 2000, 1000][task as usize]
+        });
+    let mut scene = (*trace.scene).clone();
+    scene.workers[1].kind = "test".into();
+    trace.scene = Arc::new(scene);
+    let observed = observe(&trace);
+    let condition = Condition { is_cold: false, workers: 3 };
+    let of = |unit: &str| observed[&Key { unit: unit.into(), ..key("conv2d", "a") }].summaries[&condition];
+    assert_eq!((observed.len(), of("cpu").n, of("test").n), (2, 90, 45));
+    assert!((of("cpu").median - 1e-6).abs() < 1e-15 && (of("test").median - 2e-6).abs() < 1e-15);
+}
+
+#[test]
+fn stretches_of_one_run_are_combined_by_their_executions() {
+    assert_eq!(Summary::combined(&[]), None);
+    let [short, long] = [(3, 9.0), (100, 1.0)].map(|(n, time)| Summary::of(&vec![time; n]).expect("times"));
+    assert_eq!(Summary::combined(&[short]), Some(short));
+    let both = Summary::combined(&[short, long]).expect("two");
+    assert_eq!((both.n, both.typical, both.median, both.minimum), (103, 1.0, 1.0, 1.0));
+    assert!((both.mean - 127.0 / 103.0).abs() < 1e-12 && both.is_sound(), "{both:?}");
+    // How far stretches are apart counts, also if each of them is steady.
+    let far = [1.0, 2.0, 3.0].map(|time| Summary::of(&[time; 10]).expect("times"));
+    assert!(Summary::combined(&far).expect("three").deviation > 1.0);
 }
 
 #[test]
@@ -170,7 +205,7 @@ fn an_estimate_says_where_it_comes_from() {
             [1000, 3000][task as usize]
         }),
         RunId(1),
-        10,
+        Date(10),
     );
     let estimate = |models: &Models, footprint: &str, condition| {
         models.estimate(&key("conv2d", footprint), condition, 1e6, 4096)
@@ -179,7 +214,7 @@ fn an_estimate_says_where_it_comes_from() {
     assert_eq!(known.source, Source::History { n: 90, runs: 1 });
     assert!((known.seconds - 1e-6).abs() < 1e-15);
     // A key that was seen warm only: cold, it takes three times as long, like the other one.
-    all.learn(&trace(100, 1, vec![task("b", false, 0)], |_, _, _| 2000), RunId(2), 10);
+    all.learn(&trace(100, 1, vec![task("b", false, 0)], |_, _, _| 2000), RunId(2), Date(10));
     let scaled = estimate(&all, "b", COLD);
     assert!(matches!(scaled.source, Source::Scaled { from: WARM, .. }), "{scaled:?}");
     assert!((scaled.seconds - 6e-6).abs() < 1e-12, "{scaled:?}");

@@ -82,7 +82,7 @@ fn one_noisy_run_spoils_nothing_and_a_lasting_change_is_followed() {
 #[test]
 fn a_run_of_one_execution_does_not_outweigh_a_long_one() {
     let mut history = history(&[1.0]);
-    history.add(Run { id: RunId(7), date: 7, summary: Summary::of(&[5.0]).expect("one") });
+    history.add(Run { id: RunId(7), date: Date(7), summary: Summary::of(&[5.0]).expect("one") });
     assert_eq!(history.seconds(), Some(1.0));
     assert_eq!(history.n(), 101);
 }
@@ -107,8 +107,41 @@ fn what_is_no_measurement_is_left_out() {
         Summary { minimum: -1.0, ..sound },
     ] {
         assert!(
-            models(&[("conv2d", WARM, Run { id: RunId(1), date: 1, summary: wrong })]).is_empty(),
+            models(&[("conv2d", WARM, Run { id: RunId(1), date: Date(1), summary: wrong })]).is_empty(),
             "{wrong:?}"
         );
     }
+}
+
+#[test]
+fn the_rounds_of_a_command_become_one_run() {
+    let mut rounds = models(&[("conv2d", WARM, run_on(1, 5, 7e-6))]);
+    for i in 0..5 {
+        rounds.merge(&models(&[("conv2d", WARM, run_on(10 + i, 10 + i, 1e-6))]));
+    }
+    rounds.merge(&models(&[("dense", COLD, run_on(2, 9, 2e-6))]));
+    let once = rounds.since(Date(10)).condensed(RunId(77), Date(20));
+    assert_eq!(once.entries().count(), 1, "the other one is older");
+    let history = &once.get(&key("conv2d", "16x3")).expect("learned").histories[&WARM];
+    assert_eq!(
+        history.runs().iter().map(|run| (run.id, run.date)).collect::<Vec<_>>(),
+        [(RunId(77), Date(20))]
+    );
+    assert_eq!((history.n(), history.seconds()), (500, Some(1e-6)));
+    let entry = once.get(&key("conv2d", "16x3")).expect("learned");
+    assert_eq!((entry.flops, entry.bytes), (1e6, 4096));
+    assert!(Models::new().condensed(RunId(1), NOW).is_empty() && rounds.since(NOW).is_empty());
+}
+
+#[test]
+fn runs_within_a_second_are_in_order() {
+    let mut history = History::default();
+    let start = Date::of_seconds(1_794_700_800);
+    // The older ones have larger ids.
+    for i in 0..3 {
+        history.add(Run { date: Date(start.0 + i), ..run(100 - i, 1.0 + i as f64) });
+    }
+    let order: Vec<f64> = history.runs().iter().map(|run| run.summary.typical).collect();
+    assert_eq!(order, [3.0, 2.0, 1.0]);
+    assert_eq!(history.newest().seconds(), 1_794_700_800);
 }

@@ -95,7 +95,7 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 12).expect("a session");
         turn.run(&mut session, 60, 0.0).expect("runs");
         let mut models = Models::new();
-        models.learn(&session.take_trace(), RunId(1), 1);
+        models.learn(&session.take_trace(), RunId(1), Date(1));
         let found =
             predict(&turn.lowered, &plan, &machine.units, &models, Costs::default()).expect("predicted");
         let n = turn.lowered.tasks().len();

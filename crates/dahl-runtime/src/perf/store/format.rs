@@ -1,30 +1,25 @@
-//! The text of a performance file.
+//! What both files of a store have in common: the first lines, which say what it is, and the last, which tells whether all of it is
+//! there.
 //!
-//! Lines of words; a word that is a text has `%` and two digits for every byte that is not a visible character, and is a single
-//! `%` if it is empty. Times are seconds, dates seconds since 1970.
+//! Files are lines of words; a word that is a text has `%` and two digits for every byte that is not a visible character, and is
+//! a single `%` if it is empty.
 //!
 //! ```text
-//! dahl-performance 1
+//! MAGIC VERSION
 //! machine IDENTITY
-//! key CODELET IMPLEMENTATION VERSION UNIT DTYPE FOOTPRINT FLOPS BYTES
-//! run cold|warm WORKERS ID DATE N OUTLIERS TYPICAL MEDIAN DEVIATION MINIMUM MEAN    (of the key above, newest first)
-//! choice KEY DATE TEXT NOTE
-//! end HASH
+//! ...
+//! end CHECKSUM
 //! ```
 //!
-//! The hash is FNV-1a (128 bits) of everything before the last line, so a file that was cut off or changed anywhere is noticed. Keys
-//! and choices are sorted: equal contents have equal bytes. The first line stays as it is in all versions; only the number changes.
+//! The checksum is that of everything before the last line, so a file that was cut off or changed anywhere is noticed. The first
+//! line stays as it is in all versions; only the number changes.
 
-use super::{Choice, Contents, Identity};
-use crate::perf::history::Run;
-use crate::perf::key::{Condition, Key};
+use super::Identity;
 use crate::perf::words::{Words, escaped};
-use crate::plan::Fingerprint;
 use std::fmt::Write;
 
 /// Rises when older programs could no longer read what is written, or would misunderstand it.
 pub const VERSION: u64 = 1;
-const MAGIC: &str = "dahl-performance";
 
 /// Why a file is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,88 +32,68 @@ pub(super) enum Refusal {
     Machine(String),
 }
 
-pub(super) fn write(contents: &Contents, identity: &Identity) -> String {
-    let mut text = format!("{MAGIC} {VERSION}\nmachine {}\n", escaped(&identity.to_string()));
-    // Writing into a string cannot fail.
-    let mut line = |arguments: std::fmt::Arguments<'_>| {
-        let _ = writeln!(text, "{arguments}");
-    };
-    for (key, entry) in contents.models.entries() {
-        line(format_args!("key {key} {:e} {}", entry.flops, entry.bytes));
-        for (condition, history) in &entry.histories {
-            history.runs().iter().for_each(|run| line(format_args!("run {condition} {run}")));
-        }
-    }
-    for (key, Choice { text, date, note }) in &contents.choices {
-        line(format_args!("choice {} {date} {} {}", escaped(key), escaped(text), escaped(note)));
-    }
-    let hash = Fingerprint::of(&text);
-    let _ = writeln!(text, "end {hash}");
-    text
+/// The first lines of a file.
+pub(super) fn begun(magic: &str, identity: &Identity) -> String {
+    format!("{magic} {VERSION}\nmachine {}\n", escaped(&identity.to_string()))
 }
 
-pub(super) fn read(bytes: &[u8], identity: &Identity) -> Result<Contents, Refusal> {
+/// Adds the last line.
+pub(super) fn end(text: &mut String) {
+    let checksum = checksum(text.as_bytes());
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "end {checksum:032x}");
+}
+
+/// The lines between the first and the last ones, if all is as it was written.
+pub(super) fn body<'a>(magic: &str, identity: &Identity, bytes: &'a [u8]) -> Result<&'a str, Refusal> {
     let damaged = |why: &str| Refusal::Damaged(why.to_string());
     let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let first = std::str::from_utf8(first).unwrap_or_default();
-    let version = first.strip_prefix(MAGIC).and_then(|rest| rest.strip_prefix(' '));
-    let version = version.ok_or_else(|| damaged("it does not begin as one of dahl's performance files"))?;
+    let version = first.strip_prefix(magic).and_then(|rest| rest.strip_prefix(' '));
+    let version =
+        version.ok_or_else(|| damaged(&format!("it does not begin as one of dahl's, with {magic}")))?;
     match version.parse::<u64>() {
         Ok(VERSION) if version == VERSION.to_string() => {}
         Ok(other) if other != VERSION && version == other.to_string() => return Err(Refusal::Version(other)),
         _ => return Err(damaged("its version is no number")),
     }
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
-    let (body, end) = text
+    let (before, end) = text
         .strip_suffix('\n')
         .and_then(|text| text.rsplit_once('\n'))
         .ok_or_else(|| damaged("it ends early"))?;
-    let body = &text[..body.len() + 1];
-    let hash = end.strip_prefix("end ").ok_or_else(|| damaged("it ends early: the last line is missing"))?;
-    if hash != Fingerprint::of(body).to_string() {
+    let before = &text[..before.len() + 1];
+    let found = end.strip_prefix("end ").ok_or_else(|| damaged("it ends early: the last line is missing"))?;
+    if found != format!("{:032x}", checksum(before.as_bytes())) {
         return Err(damaged("its checksum is wrong: something in it was changed or lost"));
     }
-    let mut contents = Contents::default();
-    let mut key = None;
-    for (i, line) in body.lines().enumerate().skip(1) {
-        let in_line = |why: String| Refusal::Damaged(format!("line {}: {why}", i + 1));
-        let mut words = Words::of(line);
-        match words.text("what the line is").map_err(in_line)?.as_str() {
-            "machine" => {
-                let machine = words.text("a machine").map_err(in_line)?;
-                if machine != identity.to_string() {
-                    return Err(Refusal::Machine(machine));
-                }
-            }
-            "key" => key = Some(read_key(&mut words).map_err(in_line)?),
-            "run" => {
-                let (condition, run) = read_run(&mut words).map_err(in_line)?;
-                let Some((key, flops, bytes)) = &key else {
-                    return Err(in_line("a run comes before the first key".to_string()));
-                };
-                contents.models.add(Key::clone(key), *flops, *bytes, condition, run);
-            }
-            "choice" => {
-                let (key, choice) = read_choice(&mut words).map_err(in_line)?;
-                contents.choices.insert(key, choice);
-            }
-            other => return Err(in_line(format!("there is nothing called '{other}' in version {VERSION}"))),
-        }
-        words.finished().map_err(in_line)?;
+    let rest = before[first.len() + 1..].strip_prefix("machine ").and_then(|rest| rest.split_once('\n'));
+    let (machine, body) = rest.ok_or_else(|| damaged("it does not say of which machine it is"))?;
+    let machine = Words::of(machine).text("a machine").map_err(Refusal::Damaged)?;
+    if machine == identity.to_string() { Ok(body) } else { Err(Refusal::Machine(machine)) }
+}
+
+/// A checksum that takes eight bytes at a time, since files are summed up at the end of every run. Each step can be undone, so
+/// any change within eight bytes is noticed for certain, and any other but for one in 2^64.
+fn checksum(bytes: &[u8]) -> u128 {
+    /// The odd numbers next to 2^64 over the golden ratio and over the square root of two.
+    const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xb504_f333_f9de_6485];
+    let mut sums = [bytes.len() as u64, !(bytes.len() as u64)];
+    let mut add = |half: usize, word: u64| {
+        sums[half] = (sums[half].rotate_left(23) ^ word).wrapping_mul(FACTORS[half]);
+    };
+    let mut pairs = bytes.chunks_exact(16);
+    for pair in &mut pairs {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| pair[at + i]));
+        add(0, word(0));
+        add(1, word(8));
     }
-    Ok(contents)
-}
-
-fn read_key(words: &mut Words<'_>) -> Result<(Key, f64, usize), String> {
-    Ok((Key::read(words)?, words.amount("a number of operations")?, words.number("a number of bytes")?))
-}
-
-fn read_run(words: &mut Words<'_>) -> Result<(Condition, Run), String> {
-    Ok((Condition::read(words)?, Run::read(words)?))
-}
-
-fn read_choice(words: &mut Words<'_>) -> Result<(String, Choice), String> {
-    let key = words.text("what was chosen for")?;
-    let date = words.number("a date in seconds")?;
-    Ok((key, Choice { date, text: words.text("a choice")?, note: words.text("a note")? }))
+    pairs.remainder().iter().enumerate().for_each(|(i, byte)| add(i % 2, u64::from(*byte)));
+    // Each half depends on both, and small differences spread.
+    for _ in 0..4 {
+        let (a, b) = (sums[0], sums[1]);
+        sums[0] = (a ^ b.rotate_left(32)).wrapping_mul(FACTORS[0]);
+        sums[1] = (b ^ sums[0].rotate_left(29)).wrapping_mul(FACTORS[1]);
+    }
+    u128::from(sums[0]) << 64 | u128::from(sums[1])
 }

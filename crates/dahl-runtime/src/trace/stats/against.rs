@@ -7,7 +7,7 @@
 //! The common factor is taken out and said separately, and a kind has changed only if it is further off than other codelets'
 //! tasks of about the same length commonly are.
 
-use super::robust::{critical, median, quantile};
+use super::robust::{DISTANCE_TO_DEVIATION, critical, median, quantile};
 use super::{Statistics, grouped};
 use crate::trace::TaskInfo;
 use std::collections::BTreeMap;
@@ -210,7 +210,7 @@ fn noise(pairs: &[(Match, Side, Side)], this: usize, common: f64) -> f64 {
     }
     off.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     off.truncate(NEIGHBOURS);
-    1.4826 * median(&mut off.iter().map(|(_, off)| *off).collect::<Vec<f64>>())
+    DISTANCE_TO_DEVIATION * median(&mut off.iter().map(|(_, off)| *off).collect::<Vec<f64>>())
 }
 
 fn change(

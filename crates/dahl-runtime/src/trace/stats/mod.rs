@@ -4,7 +4,6 @@
 //! used throughout, on logarithms where times are compared: a core that is taken away for milliseconds makes a few
 //! executions a hundred times as long, and must not decide about the rest.
 
-mod robust;
 mod rows;
 mod variation;
 mod workers;
@@ -20,6 +19,7 @@ pub use variation::{Cause, Factor, Variation};
 pub use workers::SlowWorker;
 
 use super::{Reason, TaskInfo, Trace};
+use crate::robust;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 

@@ -1,27 +1,35 @@
-//! Numbers about numbers that a few wild ones do not change.
+//! Numbers about numbers that a few wild ones do not change: medians and what is made of them. Times of tasks and steps are
+//! summed up by these, wherever they come from.
+
+/// What a median distance to the median is multiplied with to be the standard deviation of a normal distribution.
+pub(crate) const DISTANCE_TO_DEVIATION: f64 = 1.4826;
 
 /// The value in the middle (the mean of the two in the middle), or 0 of nothing.
-pub(super) fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
 
 /// The value below which the share `at` of all values lies, between neighbours in proportion; 0 of nothing.
-pub(super) fn quantile(values: &mut [f64], at: f64) -> f64 {
+pub(crate) fn quantile(values: &mut [f64], at: f64) -> f64 {
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
     values.sort_unstable_by(f64::total_cmp);
     let place = at.clamp(0.0, 1.0) * last as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    // Also where both are infinite.
+    if values[low] == values[high] {
+        return values[low];
+    }
     values[low] + (values[high] - values[low]) * place.fract()
 }
 
 /// What the standard deviation would be if the values were normally distributed, from the median distance to the median.
-pub(super) fn deviation(values: &[f64], centre: f64) -> f64 {
+pub(crate) fn deviation(values: &[f64], centre: f64) -> f64 {
     let mut distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
-    1.4826 * median(&mut distances)
+    DISTANCE_TO_DEVIATION * median(&mut distances)
 }
 
 /// The median of values that count as much as their weights.
-pub(super) fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
+pub(crate) fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
     let mut sum = 0.0;
@@ -36,7 +44,7 @@ pub(super) fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
 
 /// How many standard errors a mean of normally distributed values may be off, in one of the two directions with
 /// probability `tail`, where the error was estimated with `freedom` degrees of freedom (Student's distribution).
-pub(super) fn critical(tail: f64, freedom: f64) -> f64 {
+pub(crate) fn critical(tail: f64, freedom: f64) -> f64 {
     // With x = √freedom tan(angle), the density becomes a power of the cosine, on an interval that ends.
     let power = (freedom - 1.0).max(0.0);
     let area = |from: f64| {
@@ -69,10 +77,11 @@ mod tests {
         assert_eq!(median(&mut [4.0, 1.0]), 2.5);
         assert_eq!(quantile(&mut [0.0, 10.0, 20.0], 0.25), 5.0);
         assert_eq!(quantile(&mut [1.0, 2.0], 7.0), 2.0);
+        assert_eq!(median(&mut [f64::INFINITY, 1.0, f64::INFINITY]), f64::INFINITY);
         // One wild value changes neither.
         let mut values = [1.0, 2.0, 3.0, 4.0, 1e9];
         assert_eq!(median(&mut values), 3.0);
-        assert!((deviation(&values, 3.0) - 1.4826).abs() < 1e-12);
+        assert!((deviation(&values, 3.0) - DISTANCE_TO_DEVIATION).abs() < 1e-12);
         assert_eq!(deviation(&[], 0.0), 0.0);
         assert_eq!(weighted_median(&mut [(5.0, 1.0), (1.0, 10.0), (9.0, 1.0)]), 1.0);
         assert_eq!(weighted_median(&mut []), 0.0);
