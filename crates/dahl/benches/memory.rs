@@ -123,6 +123,8 @@ struct Step {
     kept: HashMap<String, Block>,
     batch: usize,
     number: usize,
+    /// Page faults that giving the temporaries their memory took, which are told with the first steps.
+    new_faults: u64,
 }
 
 impl Step {
@@ -149,6 +151,7 @@ impl Step {
             *address = block.pointer;
             kept.insert(buffer.name.clone(), block);
         }
+        let before = page_faults();
         let temporaries = match kind {
             "planned" => {
                 // Ports and outputs come first in a plan, and have memory of their own here.
@@ -169,7 +172,8 @@ impl Step {
             }
             _ => lifetimes(lowered, &order),
         };
-        Step { order, addresses, temporaries, kept, batch, number: 0, planned }
+        let new_faults = page_faults() - before;
+        Step { order, addresses, temporaries, kept, batch, number: 0, new_faults, planned }
     }
 
     /// The memory of a port or an output.
@@ -279,7 +283,8 @@ fn child(case: usize, kind: &str) {
         let (faults, start) = (page_faults(), Instant::now());
         let losses: Vec<String> = (0..n_steps).map(|_| step.run().to_bits().to_string()).collect();
         let seconds = start.elapsed().as_secs_f64();
-        let (faults, bytes) = (page_faults() - faults, step.temporaries.bytes());
+        let faults = page_faults() - faults + std::mem::take(&mut step.new_faults);
+        let bytes = step.temporaries.bytes();
         println!("{seconds} {faults} {bytes} {} {}", peak_resident_bytes(), losses.join(","));
     }
 }

@@ -130,7 +130,13 @@ fn close(a: &[f64], b: &[f64]) -> bool {
 
 fn reference(tiling: Vec<(String, TileSize)>, max_groups: usize) -> CutOptions {
     let implementations = vec!["reference".into()];
-    CutOptions { tilings: vec![tiling], tiles_per_group: 1, max_groups, implementations }
+    CutOptions {
+        tilings: vec![tiling],
+        tiles_per_group: 1,
+        max_groups,
+        implementations,
+        ..CutOptions::default()
+    }
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
