@@ -245,7 +245,7 @@ pub static CODELETS: &[&Codelet] = &[
 pub static FUSIONS: &[&Fusion] = &[
     &conv2d_relu_max_pool::FUSION,
     &conv2d_relu_max_pool_dw::FUSION,
-    &conv2d_relu_max_pool_dw::FUSION_WITH_DX,
+    &conv2d_relu_max_pool::FUSION_BACKWARD,
 ];
 
 /// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.

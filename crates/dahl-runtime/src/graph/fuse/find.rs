@@ -151,11 +151,11 @@ fn is_private(graph: &Graph, var: &Var, from: usize, group: &[usize]) -> bool {
     let n_tasks = graph.tasks.len();
     for task in (from + 1..n_tasks).chain(0..from) {
         let recorded = &graph.tasks[task];
-        let reads = reads(recorded).any(|arg| arg.overlaps(var));
-        if reads && !group.contains(&task) {
+        if reads(recorded).any(|arg| arg.overlaps(var)) && !group.contains(&task) {
             return false;
         }
-        if !reads && writes(recorded).any(|arg| arg == var) {
+        // Also where it is overwritten in place.
+        if writes(recorded).any(|arg| arg == var) {
             return true;
         }
     }

@@ -60,7 +60,11 @@ fn apply(graph: &mut Graph, rule: &Fusion, found: &Found) -> Result<()> {
     let origin = &tasks[*removed.iter().max_by(heaviest).unwrap_or(&0)];
     let (dtype, location) = (origin.dtype, origin.location);
     let priority = removed.iter().map(|&task| tasks[task].priority).max().unwrap_or(0);
-    let fused: Vec<&'static str> = removed.iter().flat_map(|&task| tasks[task].stands_for()).collect();
+    // What is put in again under the same name is no work of fusion.
+    let stays = |name: &str| rule.with.iter().any(|pattern| pattern.codelet.name == name);
+    let mut fused: Vec<&'static str> = removed.iter().flat_map(|&task| tasks[task].stands_for()).collect();
+    let again: Vec<&'static str> = fused.iter().copied().filter(|name| stays(name)).collect();
+    fused.retain(|name| !stays(name));
     let mut calls = Vec::with_capacity(rule.with.len());
     for pattern in rule.with {
         let (inputs, outputs) = pattern.slots()?;
@@ -80,8 +84,7 @@ fn apply(graph: &mut Graph, rule: &Fusion, found: &Found) -> Result<()> {
     let mut recorded = Ok(());
     for (codelet, inputs, outputs, ints) in calls {
         recorded = recorded.and_then(|()| graph.task(codelet, dtype, &inputs, &outputs, &ints, &[]));
-        // What was there before under the same name is no work of fusion.
-        if let Some(task) = graph.tasks.last_mut().filter(|_| !fused.contains(&codelet.name)) {
+        if let Some(task) = graph.tasks.last_mut().filter(|_| !again.contains(&codelet.name)) {
             task.fused = fused.clone();
         }
     }

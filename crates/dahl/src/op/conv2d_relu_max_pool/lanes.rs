@@ -1,9 +1,11 @@
-//! Rows of the convolution are computed by its own kernel, a block of output channels at a time, into a strip of memory that
-//! stays in the first cache; the maxima are taken from there. So every sum is the chain of multiply-adds that the
-//! convolution by itself would be.
+//! Lanes over samples. The usual squares of 2 side by side are computed in registers: four sums for each of a block of output
+//! channels, then their maxima. Other pools, and windows at the border, take their values from a strip of memory that stays
+//! in the first cache, into which the convolution's own kernel writes. Either way every sum is the chain of multiply-adds
+//! that the convolution by itself would be.
 //!
-//! Per output of the convolution of `seed`: 9 multiply-adds, one store and one load of a vector. At one multiply-add and
-//! one load, and half a store, per cycle, the arithmetic hides the rest.
+//! Per tap of a window and 4 channels: 16 multiply-adds and 8 loads, of which a core with AVX-512 does one each per cycle. Per
+//! window and channel of `seed`: 36 multiply-adds and about 14 other operations. 18 µs for 16 samples were measured where
+//! the multiply-adds alone need 13, and the convolution by itself 17.
 
 use super::checked_size;
 use crate::op::conv2d::STACK_TAPS;
@@ -88,7 +90,7 @@ impl<T: Real> Pooled<'_, T> {
         let mut k = 0;
         while k < self.n_kernels {
             k += match (self.n_kernels - k).min(most) {
-                8.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 8, 3, W>(s, k, y, arg),
+                6 if S::ACCUMULATORS >= 24 => self.kernels::<S, 6, 4, W>(s, k, y, arg),
                 4.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 4, 6, W>(s, k, y, arg),
                 2.. if S::ACCUMULATORS >= 24 => self.kernels::<S, 2, 8, 0>(s, k, y, arg),
                 1 if S::ACCUMULATORS >= 24 => self.kernels::<S, 1, 8, 0>(s, k, y, arg),
@@ -124,11 +126,31 @@ impl<T: Real> Pooled<'_, T> {
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             for py in self.pys.clone() {
                 let oys = py * self.stride..py * self.stride + self.size;
+                let x = &self.x[group * x_len..][..x_len];
+                let whole = if is_one_batch { self.whole_windows(&oys) } else { self.pxs.end..self.pxs.end };
                 let mut px = self.pxs.start;
                 while px < self.pxs.end {
-                    let pxs = px..(px + most_windows).min(self.pxs.end);
+                    if whole.contains(&px) {
+                        let row = ((group * self.n_kernels + k) * self.pys.len() + py - self.pys.start)
+                            * self.pxs.len();
+                        for px in whole.clone() {
+                            let out = row + px - self.pxs.start;
+                            self.window::<S, K, W>(
+                                s,
+                                x,
+                                (oys.start, px),
+                                (&stack, &bias),
+                                &mut y[out..],
+                                &mut arg[out..],
+                            );
+                        }
+                        px = whole.end;
+                        continue;
+                    }
+                    let end = if px < whole.start { whole.start } else { self.pxs.end };
+                    let pxs = px..(px + most_windows).min(end);
                     let oxs = px * self.stride..(pxs.end - 1) * self.stride + self.size;
-                    let job = self.rows_of::<K>(&self.x[group * x_len..][..x_len], &oys, &oxs);
+                    let job = self.rows_of::<K>(x, &oys, &oxs);
                     let mut first = 0;
                     while first < self.n_channels.max(1) {
                         let channels = first..(first + per_batch).min(self.n_channels);
@@ -153,6 +175,71 @@ impl<T: Real> Pooled<'_, T> {
             }
         }
         K
+    }
+
+    /// Which windows of a row are computed in registers: squares of 2 side by side, whose taps all lie inside the image.
+    #[inline(always)]
+    fn whole_windows(&self, oys: &Range<usize>) -> Range<usize> {
+        let nowhere = self.pxs.end..self.pxs.end;
+        let is_row = oys.clone().all(|oy| self.window.taps(oy, &self.kys, &self.rows) == self.kys);
+        if self.size != 2 || self.stride != 2 || !is_row {
+            return nowhere;
+        }
+        let all = self.pxs.start * 2..self.pxs.end * 2;
+        let columns = self.window.interior(&all, &self.kxs, &self.columns);
+        let windows = columns.start.div_ceil(2)..columns.end / 2;
+        if windows.is_empty() { nowhere } else { windows }
+    }
+
+    /// One window of `K` channels: four sums each, and their maximum.
+    #[inline(always)]
+    fn window<S: Simd<T>, const K: usize, const W: usize>(
+        &self,
+        s: S,
+        x: &[T::Lanes],
+        (oy, px): (usize, usize),
+        (weights, bias): (&[[T; K]], &[T; K]),
+        y: &mut [T::Lanes],
+        arg: &mut [T::Bytes],
+    ) {
+        let Window { stride, pad } = self.window;
+        let (height, width) = (self.rows.len(), self.columns.len());
+        let n_taps = if W > 0 { W } else { self.kxs.len() };
+        let left = px * 2 * stride + self.kxs.start - pad - self.columns.start;
+        let top = oy * stride + self.kys.start - pad - self.rows.start;
+        let mut sums = [[s.zero(); 4]; K];
+        for i in 0..K {
+            sums[i] = [s.splat(bias[i]); 4];
+        }
+        let mut weights = weights;
+        for c in 0..self.n_channels {
+            for ky in 0..self.kys.len() {
+                let rows = &x[(c * height + top + ky) * width..];
+                let (upper, lower) =
+                    (&rows[left..width], &rows[stride * width + left..stride * width + width]);
+                let (upper, lower) = (&upper[..n_taps + stride], &lower[..n_taps + stride]);
+                let (here, rest) = weights.split_at(n_taps);
+                for kx in 0..n_taps {
+                    let values = [
+                        s.load(&upper[kx]),
+                        s.load(&upper[kx + stride]),
+                        s.load(&lower[kx]),
+                        s.load(&lower[kx + stride]),
+                    ];
+                    for i in 0..K {
+                        let weight = s.splat(here[kx][i]);
+                        for q in 0..4 {
+                            sums[i][q] = s.mul_add(weight, values[q], sums[i][q]);
+                        }
+                    }
+                }
+                weights = rest;
+            }
+        }
+        let plane = self.pys.len() * self.pxs.len();
+        for i in 0..K {
+            largest(s, sums[i], &mut y[i * plane], &mut arg[i * plane]);
+        }
     }
 
     /// Puts the weights of some input channels for `K` output channels side by side.
@@ -210,10 +297,11 @@ impl<T: Real> Pooled<'_, T> {
             let (top, bottom) = plane.split_at(width);
             let windows = top.as_chunks::<2>().0.iter().zip(bottom.as_chunks::<2>().0);
             for ((top, bottom), (y, arg)) in windows.zip(y.iter_mut().zip(arg)) {
-                // The winners of both rows, then the winner of those: shorter than one chain of four.
-                let upper = better(s, candidate(s, &top[0], 0), candidate(s, &top[1], 1));
-                let lower = better(s, candidate(s, &bottom[0], 2), candidate(s, &bottom[1], 3));
-                rectify(s, better(s, upper, lower), none, y, arg);
+                let values = [&top[0], &top[1], &bottom[0], &bottom[1]].map(
+                    #[inline(always)]
+                    |value| s.load(value),
+                );
+                largest(s, values, y, arg);
             }
             return;
         }
@@ -240,4 +328,23 @@ fn rectify<T: Real, S: Simd<T>>(
     let rectified = s.max(s.zero(), maximum);
     s.store(rectified, y);
     s.store_bytes(s.select_bytes(s.gt(rectified, s.zero()), place, none), arg);
+}
+
+/// Writes the largest of the four values of a window, or zero if that is larger, and its place, or 4 if it is not positive.
+#[inline(always)]
+fn largest<T: Real, S: Simd<T>>(s: S, values: [S::V; 4], y: &mut T::Lanes, arg: &mut T::Bytes) {
+    let [a, b, c, d] = values;
+    let none = s.splat_bytes(4);
+    if s.any_nan(a, b) || s.any_nan(c, d) {
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|place| s.splat_bytes(place));
+        let (upper, lower) = (better(s, (a, first), (b, second)), better(s, (c, third), (d, fourth)));
+        let best = better(s, upper, lower);
+        return rectify(s, best, none, y, arg);
+    }
+    // Without NaN, the place is that of the first value that equals the maximum. Of two zeros the earlier counts.
+    let maximum = s.max(s.max(d, c), s.max(b, a));
+    let place = s.select_bytes(s.eq(c, maximum), s.splat_bytes(2), s.splat_bytes(3));
+    let place = s.select_bytes(s.eq(b, maximum), s.splat_bytes(1), place);
+    let place = s.select_bytes(s.eq(a, maximum), s.splat_bytes(0), place);
+    rectify(s, (maximum, place), none, y, arg);
 }

@@ -15,7 +15,7 @@ mod lanes;
 
 use super::real::Real;
 use super::window::Window;
-use super::{conv2d, max_pool, relu};
+use super::{conv2d, max_pool, max_pool_backward, relu, relu_backward};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::graph::{Found, Fusion, TaskPattern};
@@ -42,6 +42,19 @@ pub(super) static FUSION: Fusion = Fusion {
     ],
     with: &[TaskPattern::new(&CODELET, "x w b -> y arg", "s p t q")],
     when: pays,
+};
+
+/// What becomes of the gradients of pool and ReLU, where they are not fused with that of the weights: `arg` alone says
+/// where there is one.
+pub(super) static FUSION_BACKWARD: Fusion = Fusion {
+    name: "conv2d_relu_max_pool backward",
+    given: &[TaskPattern::new(&CODELET, "x w b -> y arg", "s p t q")],
+    replaces: &[
+        TaskPattern::new(&relu_backward::CODELET, "y dy -> dm", ""),
+        TaskPattern::new(&max_pool_backward::CODELET, "arg dm -> dc", "t 0 q"),
+    ],
+    with: &[TaskPattern::new(&max_pool_backward::CODELET, "arg dy -> dc", "t 0 q")],
+    when: |_| true,
 };
 
 /// Where windows overlap, their outputs would be computed several times; where the weights of a block of kernels do not stay

@@ -1,11 +1,11 @@
-//! A block of output channels by taps in registers, lanes over samples, as the gradient of a convolution's weights by
-//! itself; but the gradients of a row of the convolution's output come from `dy`, lane by lane where `arg` names that
-//! place, and zero elsewhere. Where kernels are three wide, all their rows are in one block, so that a gradient is
-//! selected once for nine multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes
-//! once at the end; the padding lanes of a ragged group are not added.
+//! Output channels by rows of taps in registers, lanes over samples, as the gradient of a convolution's weights by itself; but
+//! the gradients of a row of the convolution's output come from `dy`, lane by lane where `arg` names that place, and are zero
+//! elsewhere. Kernels three wide have all their rows in one block, so that a gradient is selected once for nine
+//! multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes once at the end; the
+//! padding lanes of a ragged group are not added.
 //!
-//! Per window, row of it, and channel of a block of 2 channels by 3x3 taps: 18 multiply-adds, 11 loads and 4 selections, of
-//! which a core does one, one and two per cycle.
+//! Per row of a window, and 2 channels by 3x3 taps: 36 multiply-adds, 22 loads, and 4 comparisons and selections. 18 µs for
+//! the 16 samples of `seed` were measured where the multiply-adds alone need 13; the four tasks that it replaces took 22.
 
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::real::Real;
@@ -70,15 +70,11 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         dw.fill(T::default());
         db.fill(T::default());
     }
+    let db = if has_bias { db } else { &mut [] };
     if job.size == 2 && job.stride == 2 {
-        job.all::<S, 2>(s, kys, kxs, dw);
+        job.all::<S, 2>(s, (kys, kxs), dw, db);
     } else {
-        job.all::<S, 0>(s, kys, kxs, dw);
-    }
-    if has_bias {
-        for (k, sum) in db.iter_mut().enumerate() {
-            *sum += job.bias(s, k);
-        }
+        job.all::<S, 0>(s, (kys, kxs), dw, db);
     }
     Ok(())
 }
@@ -100,18 +96,32 @@ struct Target<'a, T> {
 }
 
 impl<T: Real> Job<'_, T> {
-    /// All gradients of weights. Pools are `Q` wide and as far apart, or of any size if `Q` is 0.
+    /// All gradients of weights, and of the bias if there is room for it, a few channels at a time, whose share of `dy` then
+    /// stays in the first cache. Pools are `Q` wide and as far apart, or of any size if `Q` is 0.
     #[inline(always)]
-    fn all<S: Simd<T>, const Q: usize>(&self, s: S, kys: Range<usize>, kxs: Range<usize>, dw: &mut [T]) {
+    fn all<S: Simd<T>, const Q: usize>(
+        &self,
+        s: S,
+        (kys, kxs): (Range<usize>, Range<usize>),
+        dw: &mut [T],
+        db: &mut [T],
+    ) {
+        for (k, sum) in db.iter_mut().enumerate() {
+            *sum += self.bias::<S, Q>(s, k);
+        }
         let mut k = 0;
         while k < self.n_kernels {
-            let left = self.n_kernels - k;
-            // The gradients of these channels stay in the first cache.
-            let block = if S::ACCUMULATORS < 24 || left < 4 { left.min(2) } else { 4 };
+            // Few blocks for pools that are seldom used, as each is code of its own.
+            let is_pair = Q > 0 && S::ACCUMULATORS >= 24 && self.n_kernels - k >= 2;
             for c in 0..self.n_channels {
                 let mut ky = kys.start;
                 while ky < kys.end {
-                    let n_rows = if kxs.len() == 3 && kys.end - ky >= 3 { 3 } else { 1 };
+                    // As many rows of taps as registers hold: the more, the less often a gradient is selected.
+                    let n_rows = match (kxs.len(), kys.end - ky) {
+                        (3, 3..) => 3,
+                        (5, 2..) if S::ACCUMULATORS >= 24 => 2,
+                        _ => 1,
+                    };
                     let mut kx = kxs.start;
                     while kx < kxs.end {
                         let n_taps = match kxs.end - kx {
@@ -120,76 +130,65 @@ impl<T: Real> Job<'_, T> {
                             2 | 4 => 2,
                             _ => 3,
                         };
-                        let mut done = 0;
-                        while done < block {
-                            let place = Place { k: k + done, c, ky, kx };
-                            let first =
-                                ((place.k * self.n_channels + c) * kys.len() + ky - kys.start) * kxs.len();
-                            let target = Target {
-                                dw: &mut dw[first + kx - kxs.start..],
-                                row: kxs.len(),
-                                kernel: self.n_channels * kys.len() * kxs.len(),
-                            };
-                            // Few blocks for pools that are seldom used: each is a function of its own.
-                            let is_wide = Q > 0 && S::ACCUMULATORS >= 24;
-                            done += match (n_rows, n_taps, block - done) {
-                                (3, 3, 2..) if is_wide => self.block::<S, 2, 3, 3, Q>(s, place, target),
-                                (3, 3, _) => self.block::<S, 1, 3, 3, Q>(s, place, target),
-                                (_, 5, 4..) if is_wide => self.block::<S, 4, 1, 5, Q>(s, place, target),
-                                (_, 5, _) => self.block::<S, 1, 1, 5, Q>(s, place, target),
-                                (_, 3, 4..) if is_wide => self.block::<S, 4, 1, 3, Q>(s, place, target),
-                                (_, 3, _) => self.block::<S, 1, 1, 3, Q>(s, place, target),
-                                (_, 2, _) => self.block::<S, 1, 1, 2, Q>(s, place, target),
-                                _ => self.block::<S, 1, 1, 1, Q>(s, place, target),
-                            };
+                        let place = Place { k, c, ky, kx };
+                        let first = ((k * self.n_channels + c) * kys.len() + ky - kys.start) * kxs.len();
+                        let target = Target {
+                            dw: &mut dw[first + kx - kxs.start..],
+                            row: kxs.len(),
+                            kernel: self.n_channels * kys.len() * kxs.len(),
+                        };
+                        match (n_rows, n_taps) {
+                            (2, 5) if is_pair => self.block::<S, 2, 2, 5, Q>(s, place, target),
+                            (_, 5) if is_pair => self.block::<S, 2, 1, 5, Q>(s, place, target),
+                            (3, _) if is_pair => self.block::<S, 2, 3, 3, Q>(s, place, target),
+                            (_, 3) if is_pair => self.block::<S, 2, 1, 3, Q>(s, place, target),
+                            (_, 2) if is_pair => self.block::<S, 2, 1, 2, Q>(s, place, target),
+                            _ if is_pair => self.block::<S, 2, 1, 1, Q>(s, place, target),
+                            (2, 5) => self.block::<S, 1, 2, 5, Q>(s, place, target),
+                            (_, 5) => self.block::<S, 1, 1, 5, Q>(s, place, target),
+                            (3, _) => self.block::<S, 1, 3, 3, Q>(s, place, target),
+                            (_, 3) => self.block::<S, 1, 1, 3, Q>(s, place, target),
+                            (_, 2) => self.block::<S, 1, 1, 2, Q>(s, place, target),
+                            _ => self.block::<S, 1, 1, 1, Q>(s, place, target),
                         }
                         kx += n_taps;
                     }
                     ky += n_rows;
                 }
             }
-            k += block;
+            k += if is_pair { 2 } else { 1 };
         }
     }
 
-    /// The gradients of `K` output channels, and `Y` rows of `X` taps. Returns `K`.
+    /// The gradients of `K` output channels, and `Y` rows of `X` taps.
     #[inline(always)]
     fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize, const Q: usize>(
         &self,
         s: S,
         place: Place,
         target: Target<'_, T>,
-    ) -> usize {
+    ) {
         let Place { k, c, ky, kx } = place;
         let (height, width) = (self.rows.len(), self.columns.len());
         let size = if Q > 0 { Q } else { self.size };
-        let plane = self.pys.len() * self.pxs.len();
+        let (plane, n_windows) = (self.pys.len() * self.pxs.len(), self.pxs.len());
         let windows = self.whole_windows(kx, X);
         let mut totals = [[[T::ZERO_LANES; X]; Y]; K];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             let mut sums = [[[s.zero(); X]; Y]; K];
             let x = &self.x[(group * self.n_channels + c) * height * width..][..height * width];
             for py in self.pys.clone() {
-                let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * self.pxs.len();
+                let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * n_windows;
                 let (dy, arg) = (&self.dy[first..], &self.arg[first..]);
                 for qy in 0..size {
                     let oy = py * self.stride + qy;
                     // The row of `x` under each row of taps, where there is one.
                     let mut under: [Option<&[T::Lanes]>; Y] = [None; Y];
                     for r in 0..Y {
-                        under[r] = self
-                            .window
-                            .input(oy, ky + r, &self.rows)
-                            .map(|iy| &x[(iy - self.rows.start) * width..][..width]);
+                        let iy = self.window.input(oy, ky + r, &self.rows);
+                        under[r] = iy.map(|iy| &x[(iy - self.rows.start) * width..][..width]);
                     }
-                    let mut inside = [&x[..0]; Y];
-                    let mut is_inside = !windows.is_empty();
-                    for r in 0..Y {
-                        match under[r] {
-                            Some(row) => inside[r] = row,
-                            None => is_inside = false,
-                        }
-                    }
+                    let is_inside = under.iter().all(Option::is_some);
                     let interior = if is_inside { windows.clone() } else { self.pxs.start..self.pxs.start };
                     for px in self.pxs.start..interior.start {
                         self.border(s, &mut sums, under, (dy, arg), (px, qy, kx));
@@ -198,34 +197,31 @@ impl<T: Real> Job<'_, T> {
                         let Window { stride, pad } = self.window;
                         let (from, n) = (interior.start - self.pxs.start, interior.len());
                         let left = interior.start * self.stride * stride + kx - pad - self.columns.start;
-                        let step = if Q > 0 { Q * stride } else { self.stride * stride };
-                        let span = (size - 1) * stride + X;
-                        for r in 0..Y {
-                            inside[r] = &inside[r][left..][..(n - 1) * step + span];
-                        }
+                        let step = self.stride * stride;
                         let mut gradients = [(&dy[..0], &arg[..0]); K];
                         for i in 0..K {
                             gradients[i] = (&dy[i * plane + from..][..n], &arg[i * plane + from..][..n]);
                         }
                         for t in 0..n {
                             for qx in 0..size {
-                                let mut values = [[s.zero(); X]; Y];
-                                for r in 0..Y {
-                                    let row: &[T::Lanes; X] = inside[r][t * step + qx * stride..]
-                                        .first_chunk()
-                                        .expect("taps inside the image");
-                                    for j in 0..X {
-                                        values[r][j] = s.load(&row[j]);
-                                    }
-                                }
                                 let here = s.splat_bytes((qy * size + qx) as u8);
+                                let mut selected = [s.zero(); K];
                                 for i in 0..K {
-                                    let (dy, arg) = gradients[i];
-                                    let is_here = s.eq_bytes(s.load_bytes(&arg[t]), here);
-                                    let gradient = s.select(is_here, s.load(&dy[t]), s.zero());
-                                    for r in 0..Y {
-                                        for j in 0..X {
-                                            sums[i][r][j] = s.mul_add(gradient, values[r][j], sums[i][r][j]);
+                                    let (dy, arg) =
+                                        (s.load(&gradients[i].0[t]), s.load_bytes(&gradients[i].1[t]));
+                                    selected[i] = s.select(s.eq_bytes(arg, here), dy, s.zero());
+                                }
+                                // Hidden from the compiler, which would keep all values of `x` for the next column
+                                // in registers and sums in memory.
+                                let at = std::hint::black_box(left + t * step + qx * stride);
+                                for r in 0..Y {
+                                    let row = under[r].unwrap_or_default();
+                                    let row: &[T::Lanes; X] =
+                                        row[at..].first_chunk().expect("taps inside the image");
+                                    for j in 0..X {
+                                        let value = s.load(&row[j]);
+                                        for i in 0..K {
+                                            sums[i][r][j] = s.mul_add(selected[i], value, sums[i][r][j]);
                                         }
                                     }
                                 }
@@ -255,7 +251,6 @@ impl<T: Real> Job<'_, T> {
                 }
             }
         }
-        K
     }
 
     /// Which windows of the pool have all of `n_taps` taps from `kx` inside the image, at each of their columns.
@@ -304,25 +299,43 @@ impl<T: Real> Job<'_, T> {
     /// The gradient of the bias of channel `k`. Four chains of additions, one for every fourth pixel of the convolution's
     /// output: the order in which the sums of a channel run, without the zeros.
     #[inline(always)]
-    fn bias<S: Simd<T>>(&self, s: S, k: usize) -> T {
-        const CHAINS: usize = 4;
-        let plane = self.pys.len() * self.pxs.len();
+    fn bias<S: Simd<T>, const Q: usize>(&self, s: S, k: usize) -> T {
+        let (plane, n_windows) = (self.pys.len() * self.pxs.len(), self.pxs.len());
+        let size = if Q > 0 { Q } else { self.size };
         let mut total = s.zero();
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             let mut chains = [s.zero(); CHAINS];
             for py in self.pys.clone() {
-                let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * self.pxs.len();
-                let (dy, arg) = (&self.dy[first..][..self.pxs.len()], &self.arg[first..][..self.pxs.len()]);
-                for qy in 0..self.size {
-                    let mut pixel = (py * self.stride + qy) * self.out_width + self.pxs.start * self.stride;
-                    for (dy, arg) in dy.iter().zip(arg) {
-                        let (gradient, place) = (s.load(dy), s.load_bytes(arg));
-                        for qx in 0..self.size {
-                            let is_here = s.eq_bytes(place, s.splat_bytes((qy * self.size + qx) as u8));
-                            let chain = &mut chains[(pixel + qx) % CHAINS];
-                            *chain = s.select(is_here, s.add(*chain, gradient), *chain);
+                let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * n_windows;
+                let (dy, arg) = (&self.dy[first..][..n_windows], &self.arg[first..][..n_windows]);
+                for qy in 0..size {
+                    let pixel = (py * self.stride + qy) * self.out_width + self.pxs.start * self.stride;
+                    // As seen from the row's first pixel, so that the chain of a column is known.
+                    let mut turned = [s.zero(); CHAINS];
+                    for i in 0..CHAINS {
+                        turned[i] = chains[(pixel + i) % CHAINS];
+                    }
+                    if Q == 2 {
+                        let (left, right) =
+                            (s.splat_bytes((qy * 2) as u8), s.splat_bytes((qy * 2 + 1) as u8));
+                        let [mut a, mut b, mut c, mut d] = turned;
+                        for window in dy.iter().zip(arg) {
+                            (a, b) = (add_here(s, a, left, window), add_here(s, b, right, window));
+                            // The next window has the other two chains.
+                            (a, b, c, d) = (c, d, a, b);
                         }
-                        pixel += self.stride;
+                        turned = if n_windows.is_multiple_of(2) { [a, b, c, d] } else { [c, d, a, b] };
+                    } else {
+                        for (i, window) in dy.iter().zip(arg).enumerate() {
+                            for qx in 0..size {
+                                let chain = &mut turned[(i * self.stride + qx) % CHAINS];
+                                let here = s.splat_bytes((qy * size + qx) as u8);
+                                *chain = add_here(s, *chain, here, window);
+                            }
+                        }
+                    }
+                    for i in 0..CHAINS {
+                        chains[(pixel + i) % CHAINS] = turned[i];
                     }
                 }
             }
@@ -332,4 +345,13 @@ impl<T: Real> Job<'_, T> {
         }
         s.sum(total)
     }
+}
+
+/// Chains of additions of a channel's sum.
+const CHAINS: usize = 4;
+
+/// Adds the gradients of those lanes whose maximum is `here` to a chain.
+#[inline(always)]
+fn add_here<T: Real, S: Simd<T>>(s: S, chain: S::V, here: S::B, (dy, arg): (&T::Lanes, &T::Bytes)) -> S::V {
+    s.select(s.eq_bytes(s.load_bytes(arg), here), s.add(chain, s.load(dy)), chain)
 }

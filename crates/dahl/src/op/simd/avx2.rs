@@ -177,6 +177,16 @@ impl Simd<f32> for Avx2 {
     );
 
     #[inline(always)]
+    fn any_nan(self, a: [__m256; 2], b: [__m256; 2]) -> bool {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            let low = _mm256_cmp_ps::<_CMP_UNORD_Q>(a[0], b[0]);
+            let high = _mm256_cmp_ps::<_CMP_UNORD_Q>(a[1], b[1]);
+            _mm256_movemask_ps(_mm256_or_ps(low, high)) != 0
+        }
+    }
+
+    #[inline(always)]
     fn load_bytes(self, from: &[u8; 16]) -> [__m256; 2] {
         // SAFETY: `self` proves that the machine has the instructions; the array is as long as the load.
         unsafe {
@@ -249,6 +259,16 @@ impl Simd<f64> for Avx2 {
         _mm256_or_pd,
         _mm256_blendv_pd
     );
+
+    #[inline(always)]
+    fn any_nan(self, a: [__m256d; 2], b: [__m256d; 2]) -> bool {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            let low = _mm256_cmp_pd::<_CMP_UNORD_Q>(a[0], b[0]);
+            let high = _mm256_cmp_pd::<_CMP_UNORD_Q>(a[1], b[1]);
+            _mm256_movemask_pd(_mm256_or_pd(low, high)) != 0
+        }
+    }
 
     #[inline(always)]
     fn load_bytes(self, from: &[u8; 8]) -> [__m256d; 2] {

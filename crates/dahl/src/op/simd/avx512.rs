@@ -127,6 +127,12 @@ macro_rules! common {
         }
 
         #[inline(always)]
+        fn any_nan(self, a: $v, b: $v) -> bool {
+            // SAFETY: `self` proves that the machine has the instruction.
+            unsafe { $compare::<_CMP_UNORD_Q>(a, b) != 0 }
+        }
+
+        #[inline(always)]
         fn select(self, mask: $m, a: $v, b: $v) -> $v {
             // SAFETY: `self` proves that the machine has the instruction.
             unsafe { $blend(mask, b, a) }

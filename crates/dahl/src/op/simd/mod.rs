@@ -149,6 +149,8 @@ pub(crate) trait Simd<T: Real>: Copy {
     fn eq(self, a: Self::V, b: Self::V) -> Self::M;
     /// Where `a > b` or `a` is NaN: where `a` replaces `b` as the maximum so far.
     fn beats(self, a: Self::V, b: Self::V) -> Self::M;
+    /// Whether `a` or `b` is NaN in any lane.
+    fn any_nan(self, a: Self::V, b: Self::V) -> bool;
     /// `a` where the mask holds, else `b`.
     fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V;
     /// Every lane the same byte.

@@ -82,6 +82,11 @@ macro_rules! plain {
             }
 
             #[inline(always)]
+            fn any_nan(self, a: Self::V, b: Self::V) -> bool {
+                a.iter().chain(&b).any(|value| value.is_nan())
+            }
+
+            #[inline(always)]
             fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| if mask[i] { a[i] } else { b[i] })
             }
