@@ -99,6 +99,36 @@ def max_pool_backward(draw):
         yield call([arg, dy], gradients(y, [x], dy), ints=[stride, pad, size])
 
 
+# Stride, padding and size of kernels, then stride and size of pools, on images of 2 x 3 x 9 x 8.
+FUSED_WINDOWS = [(1, 0, 3, 2, 2), (1, 2, 5, 2, 2), (2, 1, 3, 3, 2), (1, 1, 2, 1, 3)]
+
+
+def fused(draw, stride, pad, size, pool_stride, pool):
+    """A convolution with pool and rectifier: arguments, result, and places of the maxima that have a gradient."""
+    x, w, b = draw(2, 3, 9, 8), draw(4, 3, size, size).requires_grad_(), draw(4).requires_grad_()
+    conv = functional.conv2d(x, w, b, stride, pad)
+    y, indices = functional.max_pool2d(conv, pool, pool_stride, return_indices=True)
+    y = functional.relu(y)
+    arg = places(indices, pool_stride, 0, pool, conv.shape[3])
+    arg[y == 0] = pool * pool
+    return x, w, b, y, arg
+
+
+@operation
+def conv2d_relu_max_pool(draw):
+    for stride, pad, size, pool_stride, pool in FUSED_WINDOWS:
+        x, w, b, y, arg = fused(draw, stride, pad, size, pool_stride, pool)
+        yield call([x, w, b], [y, arg], ints=[stride, pad, pool_stride, pool])
+
+
+@operation
+def conv2d_relu_max_pool_dw(draw):
+    for stride, pad, size, pool_stride, pool in FUSED_WINDOWS:
+        x, w, b, y, arg = fused(draw, stride, pad, size, pool_stride, pool)
+        dy = draw(*y.shape)
+        yield call([x, dy, arg], gradients(y, [w, b], dy), ints=[stride, pad, pool_stride, pool])
+
+
 @operation
 def softmax_ce(draw):
     logits, labels = draw(6, 4, low=-5, high=5).requires_grad_(), draw.below(4, 6)

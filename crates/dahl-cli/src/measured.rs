@@ -5,6 +5,7 @@
 
 use anyhow::Result;
 use dahl::op::simd::Isa;
+use dahl_runtime::date::day;
 use dahl_runtime::env::cache_folder;
 use dahl_runtime::machine::Hardware;
 use dahl_runtime::perf::{Choice, Date, Identity, Models, RunId, Store, Warning};
@@ -78,12 +79,13 @@ impl Measured {
     }
 
     /// Keeps what was measured since this was opened, all rounds of it as one run: a history keeps few runs, and many of one
-    /// command would push out those of all others.
-    pub fn add(&self, models: &Models) -> Result<()> {
-        if let Some(store) = &self.store {
-            tell(&store.add(&models.since(self.opened).condensed(new_run(), now()), now())?);
+    /// command would push out those of all others. That it cannot be kept is told, and no reason to fail.
+    pub fn keep(&self, models: &Models) {
+        let Some(store) = &self.store else { return };
+        match store.add(&models.since(self.opened).condensed(new_run(), now()), now()) {
+            Ok(warnings) => tell(&warnings),
+            Err(error) => eprintln!("dahl: what was measured is not kept: {error}"),
         }
-        Ok(())
     }
 
     /// Keeps a choice for all runs from now on.
@@ -126,36 +128,4 @@ fn new_run() -> RunId {
 
 fn now() -> Date {
     Date::from(SystemTime::now())
-}
-
-/// The day of a time in seconds since 1970, as in 2026-11-15.
-pub fn day(seconds: u64) -> String {
-    // Years begin in March here, so that the day that some years have comes last.
-    let days = seconds / 86_400 + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        let day_of = |days: u64| day(days * 86_400 + 86_399);
-        assert_eq!(day_of(0), "1970-01-01");
-        assert_eq!(day_of(58), "1970-02-28");
-        assert_eq!(day_of(59), "1970-03-01");
-        assert_eq!(day_of(789), "1972-02-29");
-        assert_eq!(day_of(11_016), "2000-02-29");
-        assert_eq!(day_of(20_772), "2026-11-15");
-        assert_eq!(day_of(47_540), "2100-02-28");
-        assert_eq!(day_of(47_541), "2100-03-01");
-    }
 }

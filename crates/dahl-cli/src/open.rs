@@ -131,3 +131,10 @@ pub fn describe(checkpoint: &Checkpoint) -> Result<Described> {
 pub fn epoch_of(checkpoint: &Checkpoint) -> usize {
     checkpoint.settings.get("position.epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(1)
 }
+
+/// Refuses a path that cannot be written to, before anything is done for it.
+pub fn writable(path: &Path) -> Result<()> {
+    let file = fs::OpenOptions::new().create(true).append(true).open(path);
+    file.map(drop).map_err(|error| file::unwritable(path, &error))?;
+    Ok(())
+}

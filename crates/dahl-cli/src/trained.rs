@@ -2,6 +2,7 @@
 
 use crate::open::{self, Described};
 use crate::parse::{DtypeArg, image_shape, workers};
+use crate::train::resume;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
@@ -99,7 +100,8 @@ impl Trained {
             input: Some([input[0], input[1], input[2]]),
             classes,
             data: None,
-            trainer: trainer(dtype),
+            // As in training, so that the same weights have the same loss, to the last bit.
+            trainer: trainer(dtype).cut(resume::cut(&checkpoint)?),
         })
     }
 

@@ -2,7 +2,7 @@
 
 mod command;
 
-use command::{Folder, failure, misuse, sentence, success};
+use command::{Folder, failure, misuse, sentence, skipped, success};
 use std::process::Command;
 
 #[test]
@@ -203,9 +203,9 @@ fn a_full_disk_is_said_and_what_was_saved_stays() {
             .output()
     };
     match run("4M") {
-        Err(error) => return eprintln!("skipped: no unshare ({error})"),
+        Err(error) => return skipped(format_args!("no unshare ({error})")),
         Ok(output) if !output.status.success() => {
-            return eprintln!("skipped: no disk of our own ({})", String::from_utf8_lossy(&output.stderr));
+            return skipped(format_args!("no disk of our own ({})", String::from_utf8_lossy(&output.stderr)));
         }
         Ok(_) => {}
     }

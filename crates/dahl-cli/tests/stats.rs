@@ -163,6 +163,28 @@ fn a_planted_worker_is_named() {
     let words = success(&["stats", &path]);
     let sentence = words.lines().find(|line| line.contains("times slower than worker 0")).unwrap_or_default();
     assert!(sentence.contains("worker 1 is") && sentence.contains("a noisy or slower core"), "{words}");
+
+    // The same by workers 0 and 2, with one between them that has nothing to do.
+    let mut lines: Vec<Vec<Value>> = Vec::new();
+    for line in String::from_utf8(folder.read("slow.json")).expect("text").lines() {
+        let mut fields: Vec<Value> = serde_json::from_str(line).expect("a line of a trace");
+        match fields[0].as_str() {
+            // In front of the first.
+            Some("worker") if !lines.iter().any(|line| line[0] == "worker") => lines.push(fields.clone()),
+            Some("task") if fields[11] == 1 => fields[11] = 2.into(),
+            Some("event") if fields[1] == 1 => fields[1] = 2.into(),
+            Some("dropped" | "transfer") if fields[1] != 0 => {
+                fields[1] = (fields[1].as_u64().expect("a list") + 1).into();
+            }
+            Some("end") => fields[1] = lines.len().into(),
+            _ => {}
+        }
+        lines.push(fields);
+    }
+    let text: String = lines.into_iter().map(|line| format!("{}\n", Value::from(line))).collect();
+    let words = success(&["stats", &folder.write("apart.json", text)]);
+    let sentence = words.lines().find(|line| line.contains("worker 2 is")).unwrap_or_default();
+    assert!(sentence.contains("times slower than worker 0 in"), "{words}");
 }
 
 #[test]
@@ -172,7 +194,7 @@ fn peaks_come_from_a_machine_file() {
     let machine = folder.write(
         "machine.txt",
         "dahl-machine 1\ninstructions plain\nmemory 0 - -\nunit cpu 0 -\nmeasured 2026-01-02T03:04:05Z 2\n\
-         flops f32 1e12 2e12\nflops f64 1e11 2e11\nbandwidth memory - shared 1000 1e11 2e11 1e11 2e11 1e11 2e11\nend 8 -\n",
+         flops f32 1e12 2e12\nflops f64 1e11 2e11\nbandwidth memory - shared 2 1000 1e11 2e11 1e11 2e11 1e11 2e11\nend 8 -\n",
     );
     let words = success(&["stats", &trace, "--machine", &machine]);
     assert!(words.contains("of peak") && words.contains("measured 2026-01-02T03:04:05Z"), "{words}");
@@ -183,6 +205,8 @@ fn peaks_come_from_a_machine_file() {
         .map(|name| conv[name].as_f64().expect("a number"));
     assert!((peak - (flops / 1e12).max(bytes / 1e11)).abs() < 1e-9, "{conv}");
 
+    // Without a trace there is nothing to compare with peaks.
+    assert!(misuse(&["stats", "--machine", &machine]).contains("FILE"));
     let bare =
         folder.write("bare.txt", "dahl-machine 1\ninstructions plain\nmemory 0 - -\nunit cpu 0 -\nend 4 -\n");
     let text = failure(&["stats", &trace, "--machine", &bare]);
@@ -201,4 +225,18 @@ fn mistakes_are_sentences() {
     assert!(failure(&["stats", &other]).contains("not a trace of dahl"));
     let trace = trained(&folder, "run.json");
     assert!(failure(&["stats", &trace, "--against", &other]).contains("other.json"));
+}
+
+#[test]
+fn an_implementation_that_is_slower_than_it_needs_to_be_is_named() {
+    let folder = Folder::new("stats-slow");
+    let path = folder.file("run.json");
+    success(&["train", "--epochs", "1", "--impl", "conv2d=reference,lanes,reference", "--trace", &path]);
+    let words = success(&["stats", &path]);
+    let sentence = words.lines().find(|line| line.contains("slow implementation: 'reference' of conv2d,"));
+    assert!(sentence.is_some_and(|line| line.contains("where there is 'lanes'")), "{words}");
+    let found = json(&success(&["stats", &path, "--json"]));
+    let slow = found["why"]["slow_implementations"].as_array().expect("a list");
+    let conv = slow.iter().find(|it| it["codelet"] == "conv2d").expect("it is found");
+    assert_eq!(conv["faster"][0], "lanes", "{conv}");
 }

@@ -138,13 +138,30 @@ fn models_are_listed_and_described() {
 fn what_training_needs_is_what_was_said_before() {
     let model = &json_lines(&["model", "seed", "--data", "digits", "--workers", "2"])[0];
     let lines = json_lines(&["train", "--epochs", "1", "--workers", "2", "--memory-report"]);
-    let (memory, summary) = (&lines[0]["memory"], &lines[2]["summary"]);
+    let find = |name: &str| {
+        let line = lines.iter().find(|line| line.get(name).is_some());
+        line.map(|line| &line[name]).unwrap_or_else(|| panic!("there is no {name}"))
+    };
+    let (memory, summary) = (find("memory"), find("summary"));
+    // What the run took is told beside what was planned.
+    let used = &find("memory_used")["memories"][0];
+    assert_eq!(used["planned_bytes"], summary["planned_bytes"]);
+    if cfg!(target_os = "linux") {
+        let [planned, taken] =
+            ["planned_bytes", "used_bytes"].map(|name| used[name].as_u64().expect("bytes"));
+        assert!(taken <= planned && taken > planned / 4, "{used}");
+    }
     assert_eq!(memory["mem_max_bytes"], summary["mem_max_bytes"]);
     assert_eq!(memory["mem_max_bytes"], model["mem_max_bytes"]);
     assert_eq!(memory["state_bytes"], summary["state_bytes"]);
     assert!(memory["in_use_peak_bytes"].as_u64() <= memory["mem_max_bytes"].as_u64());
     let words = success(&["train", "--epochs", "1", "--memory-report", "--test-unit", "--workers", "2"]);
     assert!(words.contains("MEM_MAX") && words.contains('█') && words.contains("memory 1"), "{words}");
+    for part in
+        ["memory at the end", "training step of 64: temporaries", "memory 1 in all", "this process at most"]
+    {
+        assert!(words.contains(part), "{part} in {words}");
+    }
 }
 
 #[test]

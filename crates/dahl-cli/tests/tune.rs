@@ -46,7 +46,8 @@ fn what_is_calibrated_is_used_until_it_is_forgotten() {
     let (before, loss_before) = user.train(&[]);
     assert_eq!(before["plan_origin"], "heuristic");
 
-    let calibrate = [&["calibrate", "--data", "digits"], &QUICK[..]].concat();
+    // A plain `dahl calibrate` is for a plain `dahl train`.
+    let calibrate = [&["calibrate"], &QUICK[..]].concat();
     assert!(user.success(&["stats"]).contains("load "));
     let lines = user.json(&calibrate);
     let [calibrated] = &lines[..] else { panic!("one step, one line: {lines:?}") };
@@ -62,6 +63,11 @@ fn what_is_calibrated_is_used_until_it_is_forgotten() {
     for arguments in [&["--workers", "1"][..], &["--workers", "3"], &["--schedule", "steal"]] {
         assert_eq!(user.train(arguments).1, loss, "{arguments:?}");
     }
+    // Testing what was trained sums as training did.
+    let run = user.0.file("run");
+    let lines =
+        user.json(&["train", "--limit", "320", "--epochs", "1", "--tiles", "n=40", "--checkpoint", &run]);
+    assert_eq!(user.json(&["eval", &run])[0]["test_loss"], lines[0]["test_loss"]);
     // Other steps were not calibrated.
     assert_eq!(user.train(&["--batch", "32"]).0["plan_origin"], "heuristic");
     assert_eq!(user.train(&["--dtype", "f64"]).0["plan_origin"], "heuristic");
@@ -84,6 +90,27 @@ fn a_run_goes_on_with_its_cut_whatever_was_calibrated_since() {
     let run = ["--limit", "320", "--steps", "7", "--checkpoint", &folder];
     user.success(&[&["train", "--tiles", "n=32"], &run[..]].concat());
     user.success(&[&["calibrate", "--data", "digits"], &QUICK[..]].concat());
+    // A plan that is asked for says by itself how tasks are cut.
+    let plan = user.0.file("a.plan");
+    user.success(&[
+        "train",
+        "--limit",
+        "320",
+        "--steps",
+        "7",
+        "--tiles",
+        "n=32",
+        "--workers",
+        "3",
+        "--save-plan",
+        &plan,
+    ]);
+    let copy = user.0.file("copy");
+    std::fs::create_dir(&copy).expect("a folder");
+    for file in std::fs::read_dir(&folder).expect("files").flatten() {
+        std::fs::copy(file.path(), format!("{copy}/{}", file.file_name().display())).expect("copied");
+    }
+    user.success(&["train", "--resume", &copy, "--epochs", "2", "--plan", &plan, "--workers", "3"]);
     let resumed = user.json(&["train", "--resume", &folder, "--epochs", "2", "--workers", "3"]);
     let straight = user.train(&["--tiles", "n=32"]).1;
     assert_eq!(resumed.iter().rev().nth(1).expect("an epoch")["loss"], straight);
@@ -149,6 +176,11 @@ fn mistakes_are_sentences() {
     assert!(failure(&["calibrate", "--model", "nothing"], 1).contains("nothing"));
     assert!(failure(&["sweep", "--tiles", "16"], 2).contains("n=16"));
     assert!(failure(&["sweep", "--rounds", "0"], 2).contains("rounds"));
+    assert!(failure(&["sweep", "--plot", "no/such/folder/a.svg"], 1).contains("a.svg"));
+    // One round leaves nothing to learn from.
+    let text =
+        user.success(&[&["sweep", "--batch", "16", "--workers", "1", "--rounds", "1"], &QUICK[..]].concat());
+    assert!(text.contains("nothing was predicted") && !text.contains("NaN"), "{text}");
     // A cache that cannot be written is no reason not to train.
     let file = user.0.write("file", "");
     let output = command(&["train", "--limit", "64", "--epochs", "1"])

@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod env;
+pub mod date;
 pub mod file;
 pub mod array;
 pub mod arena;

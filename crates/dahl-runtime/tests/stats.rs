@@ -108,6 +108,7 @@ fn a_slow_implementation_is_found_far_from_the_peak_where_there_is_no_other() {
 }
 
 #[test]
+#[ignore = "what the system gives to whom differs from run to run; `.ci/full` runs it"]
 fn a_worker_whose_core_has_other_things_to_do_is_found() {
     if n_cores() < 2 || !cfg!(target_os = "linux") {
         // Past the harness, which hides what passing tests print.

@@ -8,7 +8,8 @@
 //! - *malloc*: every buffer is allocated before its first use and freed after its last, in each step.
 //!
 //! Each kind trains in a process of its own, so that page faults and peak memory are its own, and they take turns in short
-//! rounds, so that what else happens on the machine meets all alike. Losses must be the same bits as those of the engine.
+//! rounds, so that what else happens on the machine meets all alike. Losses must be the same bits as those of the engine. The peak
+//! of a process has everything in it: weights, images, and what planning left behind, which malloc uses again and blocks do not.
 
 #![expect(unsafe_code, reason = "calls kernels as an engine does, on memory of its own")]
 
@@ -45,7 +46,9 @@ fn main() {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["child", case, kind] => child(case.parse().expect("a case"), kind),
         [] => (0..CASES.len()).for_each(|case| compare(case, N_ROUNDS)),
-        [rounds] => (0..CASES.len()).for_each(|case| compare(case, rounds.parse().expect("a number of rounds"))),
+        [rounds] => {
+            (0..CASES.len()).for_each(|case| compare(case, rounds.parse().expect("a number of rounds")))
+        }
         _ => panic!("cargo bench -p dahl --bench memory -- [ROUNDS]"),
     }
 }
@@ -94,9 +97,19 @@ impl Drop for Block {
 /// Where the buffers that live within a step are.
 enum Temporaries {
     /// In one block, at these offsets.
-    Block(#[expect(dead_code, reason = "keeps the memory alive")] Block),
-    /// Each for itself: what to allocate before each task, what to free after it, and what is there now.
-    Heap { begin: Vec<Vec<usize>>, end: Vec<Vec<usize>>, now: HashMap<usize, Block> },
+    Block(Block),
+    /// Each for itself: what to allocate before each task, what to free after it, what is there now, and the most bytes that were.
+    Heap { begin: Vec<Vec<usize>>, end: Vec<Vec<usize>>, now: HashMap<usize, Block>, most: usize },
+}
+
+impl Temporaries {
+    /// The most bytes that were taken for them at a time.
+    fn bytes(&self) -> usize {
+        match self {
+            Temporaries::Block(block) => block.layout.size(),
+            Temporaries::Heap { most, .. } => *most,
+        }
+    }
 }
 
 /// A training step with its memory.
@@ -138,9 +151,10 @@ impl Step {
         }
         let temporaries = match kind {
             "planned" => {
-                let memory = planned.plan.memory();
-                place(lowered, &mut addresses, memory.bytes, |buffer| {
-                    memory.offsets[buffer].expect("a temporary has an offset")
+                // Ports and outputs come first in a plan, and have memory of their own here.
+                let (memory, rings) = (planned.plan.memory(), planned.memory_profile().ring_bytes);
+                place(lowered, &mut addresses, memory.bytes - rings, |buffer| {
+                    memory.offsets[buffer].expect("a temporary has an offset") - rings
                 })
             }
             "arena" => {
@@ -179,11 +193,15 @@ impl Step {
         for at in 0..self.order.len() {
             let lowered = &self.planned.lowered;
             let task = &lowered.tasks()[self.order[at] as usize];
-            if let Temporaries::Heap { begin, now, .. } = &mut self.temporaries {
+            if let Temporaries::Heap { begin, now, most, .. } = &mut self.temporaries {
                 for &buffer in &begin[at] {
                     let block = Block::new(lowered.buffers()[buffer].bytes);
                     self.addresses[buffer] = block.pointer;
                     now.insert(buffer, block);
+                }
+                // Once is enough: all steps are alike.
+                if self.number == 0 {
+                    *most = (*most).max(now.values().map(|block| block.layout.size()).sum());
                 }
             }
             arguments.clear();
@@ -238,7 +256,7 @@ fn lifetimes(lowered: &Lowered, order: &[u32]) -> Temporaries {
             end[last].push(buffer);
         }
     }
-    Temporaries::Heap { begin, end, now: HashMap::new() }
+    Temporaries::Heap { begin, end, now: HashMap::new(), most: 0 }
 }
 
 fn subject(name: &str, images: &str) -> (Sequential, Dataset) {
@@ -252,7 +270,7 @@ fn trainer(batch: usize) -> Trainer {
     Trainer::new(&Machine::with_workers(1)).batch(batch).sgd(f64::from(RATE))
 }
 
-/// Waits for a line with a number of steps, runs them, and answers with seconds, page faults, peak bytes and losses.
+/// Waits for a line with a number of steps, runs them, and answers with seconds, page faults, bytes of temporaries, peak bytes and losses.
 fn child(case: usize, kind: &str) {
     pin_current_thread(0);
     let mut step = Step::new(case, kind);
@@ -261,7 +279,8 @@ fn child(case: usize, kind: &str) {
         let (faults, start) = (page_faults(), Instant::now());
         let losses: Vec<String> = (0..n_steps).map(|_| step.run().to_bits().to_string()).collect();
         let seconds = start.elapsed().as_secs_f64();
-        println!("{seconds} {} {} {}", page_faults() - faults, peak_resident_bytes(), losses.join(","));
+        let (faults, bytes) = (page_faults() - faults, step.temporaries.bytes());
+        println!("{seconds} {faults} {bytes} {} {}", peak_resident_bytes(), losses.join(","));
     }
 }
 
@@ -279,7 +298,10 @@ struct Process {
     input: ChildStdin,
     output: BufReader<std::process::ChildStdout>,
     seconds: Vec<f64>,
+    /// Page faults per step, and of the first round.
     faults: Vec<f64>,
+    first_faults: f64,
+    temporaries: usize,
     peak: usize,
     losses: Vec<f32>,
 }
@@ -296,7 +318,7 @@ impl Process {
         let input = child.stdin.take().expect("a pipe");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let (seconds, faults, losses) = (Vec::new(), Vec::new(), Vec::new());
-        Process { child, input, output, seconds, faults, peak: 0, losses }
+        Process { child, input, output, seconds, faults, first_faults: 0.0, temporaries: 0, peak: 0, losses }
     }
 
     /// Some steps, of which the time counts if asked for.
@@ -305,12 +327,15 @@ impl Process {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the process answers");
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [seconds, faults, peak, losses] = words[..] else { panic!("it answered '{line}'") };
+        let [seconds, faults, temporaries, peak, losses] = words[..] else { panic!("it answered '{line}'") };
         let number = |text: &str| text.parse::<f64>().expect("a number") / n_steps as f64;
         if counts {
             self.seconds.push(number(seconds));
             self.faults.push(number(faults));
+        } else {
+            self.first_faults = faults.parse().expect("a number");
         }
+        self.temporaries = temporaries.parse().expect("bytes");
         self.peak = peak.parse().expect("bytes");
         let bits = losses.split(',').map(|bits| bits.parse().expect("bits"));
         self.losses.extend(bits.map(f32::from_bits));
@@ -329,7 +354,6 @@ fn compare(case: usize, n_rounds: usize) {
     let planned = trainer(batch).plan_step(&model, &data).expect("the step can be planned");
     let flops: f64 = planned.lowered.tasks().iter().map(|task| task.flops).sum();
     let n_steps = ((ROUND_FLOPS / flops) as usize).clamp(2, 100);
-    let memory = planned.plan.memory();
     let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
 
     let mut processes = KINDS.map(|kind| Process::start(case, kind));
@@ -348,26 +372,32 @@ fn compare(case: usize, n_rounds: usize) {
         let same = |a: &[f32], b: &[f32]| a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()));
         assert!(same(&process.losses, &processes[0].losses), "{kind} memory gives other bits");
         let expected: Vec<f32> = engine.losses.iter().map(|&loss| loss as f32).collect();
-        assert!(same(&process.losses[..n_steps], &expected), "{kind} memory gives other bits than the engine");
+        assert!(
+            same(&process.losses[..n_steps], &expected),
+            "{kind} memory gives other bits than the engine"
+        );
     }
 
-    println!("{name}, batch {batch}: {n_rounds} rounds of {n_steps} steps, one core; the same bits in all, as the engine's");
     println!(
-        "a step needs {:.2} MiB planned, {:.2} MiB without sharing, of which ports and outputs {:.2} MiB in the engine",
-        mib(memory.bytes),
-        mib(memory.bytes_unshared),
-        mib(planned.memory_profile().ring_bytes)
+        "{name}, batch {batch}: {n_rounds} rounds of {n_steps} steps, one core; the same bits in all, as the engine's"
     );
-    println!("{:<8} {:>12} {:>10} {:>22} {:>12}", "", "us per step", "beside", "page faults per step", "peak MiB");
+    println!(
+        "{:<8} {:>12} {:>9} {:>16} {:>15} {:>15} {:>12}",
+        "", "us per step", "beside", "temporaries MiB", "faults at first", "faults per step", "process MiB"
+    );
     let first = processes[0].seconds.clone();
     for (kind, process) in KINDS.iter().zip(&mut processes) {
         // Rounds that followed each other are compared with each other.
-        let mut ratios: Vec<f64> = process.seconds.iter().zip(&first).map(|(own, first)| own / first).collect();
+        let mut ratios: Vec<f64> =
+            process.seconds.iter().zip(&first).map(|(own, first)| own / first).collect();
+        let faults = process.faults.iter().sum::<f64>() / process.faults.len().max(1) as f64;
         println!(
-            "{kind:<8} {:>12.1} {:>9.3}x {:>22.1} {:>12.1}",
+            "{kind:<8} {:>12.1} {:>8.3}x {:>16.2} {:>15} {:>15.2} {:>12.1}",
             1e6 * median(&mut process.seconds),
             median(&mut ratios),
-            median(&mut process.faults),
+            mib(process.temporaries),
+            process.first_faults,
+            faults,
             mib(process.peak)
         );
     }

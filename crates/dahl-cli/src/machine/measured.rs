@@ -4,8 +4,8 @@ use crate::output::bytes;
 use anyhow::{Context, Result};
 use dahl::measure::{Effort, machine};
 use dahl::op::simd::Isa;
+use dahl_runtime::date;
 use dahl_runtime::env::cache_folder;
-use dahl_runtime::machine::file::date_text;
 use dahl_runtime::machine::{Bandwidth, Hardware, MachineFile, Measured, Rate, Stream};
 use dahl_runtime::perf::Identity;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -24,11 +24,21 @@ pub fn kept(hardware: &Hardware) -> Result<Option<(PathBuf, MachineFile)>> {
     match kept_path(hardware).filter(|path| path.exists()) {
         None => Ok(None),
         Some(path) => {
-            let file = MachineFile::load(&path)
-                .with_context(|| "it cannot be used: measure again by dahl machine --measure")?;
+            let file = MachineFile::load(&path).context(
+                "what was measured here cannot be used, so measure again by dahl machine --measure",
+            )?;
             Ok(Some((path, file)))
         }
     }
+}
+
+/// What was measured here before. What is wrong with the file is told on standard error, and then nothing is known.
+pub fn known(hardware: &Hardware) -> Option<Measured> {
+    let kept = kept(hardware).unwrap_or_else(|error| {
+        eprintln!("dahl: {error:#}");
+        None
+    });
+    kept.and_then(|(_, file)| file.measured)
 }
 
 /// Keeps a machine file for `dahl stats` to find, and says where.
@@ -54,7 +64,7 @@ pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<Measured> {
         bar.set_message(what.to_string());
     });
     bar.finish_and_clear();
-    Ok(measured.context("the machine could not be measured")?)
+    measured.context("the machine could not be measured")
 }
 
 /// Lines with what each is about.
@@ -68,7 +78,7 @@ pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
         )
     };
     let mut lines = vec![
-        ("measured", date_text(measured.date)),
+        ("measured", date::time(measured.date)),
         ("flops", format!("f32 {}", giga(&measured.flops_f32, "GFLOP/s"))),
         ("", format!("f64 {}", giga(&measured.flops_f64, "GFLOP/s"))),
     ];
@@ -104,7 +114,7 @@ pub fn json(measured: &Measured) -> Value {
     let bandwidth = |it: &Bandwidth| {
         let mut json = json!({
             "place": it.place.name, "capacity_bytes": it.place.capacity, "own": it.place.is_own,
-            "bytes": it.place.bytes,
+            "sharing": it.place.n_sharing, "bytes": it.place.bytes,
         });
         for (stream, found) in Stream::ALL.into_iter().zip(&it.rates) {
             json[stream.name()] = rate(found);
@@ -112,7 +122,7 @@ pub fn json(measured: &Measured) -> Value {
         json
     };
     json!({
-        "date": date_text(measured.date),
+        "date": date::time(measured.date),
         "cores": measured.n_cores,
         "flops_per_second": { "f32": rate(&measured.flops_f32), "f64": rate(&measured.flops_f64) },
         "bytes_per_second": measured.bandwidths.iter().map(bandwidth).collect::<Vec<_>>(),

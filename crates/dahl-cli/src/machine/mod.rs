@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::{bytes, count, say};
 use anyhow::Result;
 use dahl::op::simd::Isa;
-use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, MachineFile, Unit, UnitKind};
+use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, MachineFile, Unit};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -36,20 +36,36 @@ pub fn run(args: &Args) -> Result<Exit> {
     let isas: Vec<String> = Isa::available().iter().map(Isa::to_string).collect();
     let measured = match args.measure {
         true => Some(measured::measure(&hardware, args.json)?),
-        false => measured::kept(&hardware)?.and_then(|(_, file)| file.measured),
+        false => measured::known(&hardware),
     };
     let file = MachineFile { machine, hardware, instructions: isas, measured };
-    let kept = if args.measure { measured::keep(&file)? } else { None };
-    if let Some(path) = &args.output {
-        file.save(path)?;
-    }
-    let MachineFile { machine, hardware, instructions, measured } = &file;
+    // Measuring took seconds: whatever cannot be written, the numbers are said.
+    let written = args.output.as_ref().map_or(Ok(()), |path| file.save(path));
+    let output = args.output.as_ref().filter(|_| written.is_ok());
+    let kept = if args.measure { measured::keep(&file) } else { Ok(None) };
+    let kept = kept.unwrap_or_else(|error| {
+        eprintln!(
+            "dahl: {error:#}; dahl stats will find these numbers only in a file of -o, by --machine FILE"
+        );
+        None
+    });
+    say_all(args, &file, output.into_iter().chain(&kept))?;
+    written?;
+    Ok(Exit::Done)
+}
+
+/// Says what a machine is, and which files that was written to.
+fn say_all<'a>(
+    args: &Args,
+    file: &MachineFile,
+    mut written: impl Iterator<Item = &'a PathBuf>,
+) -> Result<()> {
+    let MachineFile { machine, hardware, instructions, measured } = file;
     if args.json {
         let mut json = to_json(machine, hardware, instructions);
         json["measured"] = measured.as_ref().map_or(Value::Null, measured::json);
-        json["machine_file"] = json!(args.output.as_ref().or(kept.as_ref()));
-        say(json)?;
-        return Ok(Exit::Done);
+        json["machine_file"] = json!(written.next());
+        return Ok(say(json)?);
     }
     let mut lines = words(machine, hardware, instructions);
     match measured {
@@ -58,11 +74,11 @@ pub fn run(args: &Args) -> Result<Exit> {
             lines.push(("measured", "nothing yet: dahl machine --measure takes some seconds".to_string()))
         }
     }
-    lines.extend(args.output.iter().chain(&kept).map(|path| ("written", path.display().to_string())));
+    lines.extend(written.map(|path| ("written", path.display().to_string())));
     for (title, line) in lines {
         say(format!("{title:<13} {line}"))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Lines with what each is about; where several are about the same thing, only the first says so.
@@ -132,13 +148,7 @@ fn cache_line(cache: &Cache) -> String {
 }
 
 fn to_json(machine: &Machine, hardware: &Hardware, isas: &[String]) -> Value {
-    let unit = |unit: &Unit| {
-        let kind = match unit.kind {
-            UnitKind::Cpu => "cpu",
-            UnitKind::Test => "test",
-        };
-        json!({ "kind": kind, "memory": unit.memory, "core": unit.core })
-    };
+    let unit = |unit: &Unit| json!({ "kind": unit.kind.name(), "memory": unit.memory, "core": unit.core });
     let cache = |cache: &Cache| {
         let kind = match cache.kind {
             CacheKind::Data => "data",

@@ -1,7 +1,8 @@
 //! What all runs on this machine have measured: the performance models.
 
-use crate::measured::{Measured, day};
+use crate::measured::Measured;
 use crate::output::count;
+use dahl_runtime::date::day;
 use dahl_runtime::perf::{Condition, Entry, History, Key};
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "by", requires = "file")]
     against: Option<PathBuf>,
     /// The machine file with the measured peaks [default: what `dahl machine --measure` left]
-    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    #[arg(long, value_name = "FILE", conflicts_with = "against", requires = "file")]
     machine: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

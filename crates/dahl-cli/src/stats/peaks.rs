@@ -2,7 +2,7 @@
 
 use crate::machine::measured;
 use anyhow::{Context, Result};
-use dahl_runtime::machine::file::date_text;
+use dahl_runtime::date;
 use dahl_runtime::machine::{Hardware, MachineFile, Peaks};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Found {
                     levels.map(|level| format!("{} {}", level.name, giga(level.bytes_per_second))).collect();
                 format!(
                     "peaks of one of these workers, measured {}: f32 {} GFLOP/s, f64 {} GFLOP/s; {} GB/s",
-                    date_text(*date),
+                    date::time(*date),
                     giga(peaks.flops_f32),
                     giga(peaks.flops_f64),
                     levels.join(", ")
@@ -78,7 +78,7 @@ impl Found {
         let levels = peaks.levels.iter();
         json!({
             "machine_file": path,
-            "date": date_text(*date),
+            "date": date::time(*date),
             "flops_per_second": { "f32": peaks.flops_f32, "f64": peaks.flops_f64 },
             "bytes_per_second":
                 levels.map(|level| json!({ "place": level.name, "rate": level.bytes_per_second })).collect::<Vec<_>>(),

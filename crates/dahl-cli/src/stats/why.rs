@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 /// Everything there is to say beside the table.
 pub struct Why {
-    n_workers: usize,
+    /// The numbers of the workers that executed something.
+    busy: Vec<usize>,
     workers: Vec<SlowWorker>,
     phases: Vec<Phase>,
     slow: Vec<SlowImplementation>,
@@ -26,7 +27,7 @@ const MOST_PHASES: usize = 3;
 impl Why {
     pub fn new(statistics: &Statistics<'_>, peaks: &Found) -> Why {
         Why {
-            n_workers: statistics.n_workers(),
+            busy: statistics.busy_workers(),
             workers: statistics.slow_workers(),
             phases: statistics.phases(),
             slow: statistics.slow_implementations(peaks.known_or_nominal(), dahl::op::CODELETS),
@@ -36,8 +37,8 @@ impl Why {
 
     pub fn words(&self) -> String {
         let mut text = String::new();
-        let workers = self.workers.iter().map(|worker| self.worker(worker));
-        let found: Vec<String> = workers.chain(self.phases()).chain(self.slow.iter().map(slow)).collect();
+        let found: Vec<String> =
+            self.workers().into_iter().chain(self.phases()).chain(self.slow.iter().map(slow)).collect();
         if !found.is_empty() {
             text.push_str("\nwhat stands out\n");
         }
@@ -50,10 +51,25 @@ impl Why {
         text
     }
 
+    /// A sentence for each worker, or one for all of them where nobody is left to compare with.
+    fn workers(&self) -> Vec<String> {
+        let is_any_slower = self.workers.iter().any(SlowWorker::is_slower);
+        if is_any_slower || self.busy.len() < 2 || self.workers.len() < self.busy.len() {
+            return self.workers.iter().map(|worker| self.worker(worker)).collect();
+        }
+        let lost = self.workers.iter().map(|worker| 100.0 * worker.lost);
+        let (low, high) = (lost.clone().fold(f64::MAX, f64::min), lost.fold(0.0, f64::max));
+        vec![format!(
+            "all workers lose {low:.0} to {high:.0} % of their time in executions of more than twice their usual length: their \
+             cores are shared with something else"
+        )]
+    }
+
     fn worker(&self, worker: &SlowWorker) -> String {
         let SlowWorker { worker: number, ratio, n_codelets, n_slower, lost, lost_by_others } = worker;
-        let others = match self.n_workers {
-            2 => format!("worker {}", 1 - number.min(&1)),
+        let others: Vec<&usize> = self.busy.iter().filter(|busy| *busy != number).collect();
+        let others = match others.as_slice() {
+            [other] => format!("worker {other}"),
             _ => "the other workers".to_string(),
         };
         let codelets = match n_slower == n_codelets {
@@ -64,7 +80,7 @@ impl Why {
             "loses {:.0} % of its time in executions of more than twice their usual length",
             100.0 * lost
         );
-        match (worker.is_slower(), self.n_workers) {
+        match (worker.is_slower(), self.busy.len()) {
             (true, _) => format!(
                 "worker {number} is {ratio:.2} times slower than {others} in {codelets}: a noisy or slower core"
             ),
@@ -93,7 +109,7 @@ impl Why {
 
     fn phase(&self, phase: &Phase) -> String {
         let who = match phase.workers.as_slice() {
-            all if all.len() == self.n_workers => "everything".to_string(),
+            all if all.len() == self.busy.len() => "everything".to_string(),
             [one] => format!("everything on worker {one}"),
             some => {
                 let numbers: Vec<String> = some.iter().map(usize::to_string).collect();

@@ -118,6 +118,9 @@ pub struct Args {
     /// Who decides which worker executes what; the result does not depend on it
     #[arg(long, help_heading = COMPUTING, value_enum, default_value_t = ScheduleArg::Replay)]
     pub schedule: ScheduleArg,
+    /// Let every operation be a task of its own; the result is the same
+    #[arg(long, help_heading = COMPUTING, conflicts_with = "plan")]
+    pub no_fusion: bool,
     /// Execute the plan in FILE; it must be for this model, data, batch and number of workers
     #[arg(long, help_heading = COMPUTING, value_name = "FILE", conflicts_with = "schedule")]
     pub plan: Option<PathBuf>,

@@ -1,6 +1,8 @@
-//! `--memory-report`: the memory that a step needs, planned before it runs, as a picture and in numbers.
+//! `--memory-report`: the memory that a step needs, planned before it runs, as a picture and in numbers; and after the run what it
+//! took of each arena and each memory, beside what was planned.
 
 use crate::output::{bytes, count};
+use dahl::train::ArenaUse;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Planned;
 use serde_json::{Value, json};
@@ -71,6 +73,78 @@ pub fn to_json(planned: &Planned, machine: &Machine) -> Value {
     })
 }
 
+/// Columns of the bars.
+const BAR: usize = 24;
+
+/// What was planned and what was taken, in words. `peak` is the most that the process had, as far as the system tells.
+pub fn used_words(used: &[ArenaUse], peak: usize) -> String {
+    let most = used.iter().map(|arena| arena.planned_bytes).max().unwrap_or(0);
+    let names: Vec<String> = used
+        .iter()
+        .map(|arena| match arena.memory {
+            0 => arena.name.clone(),
+            other => format!("{}, memory {other}", arena.name),
+        })
+        .collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(20);
+    let mut text = format!("{:<width$} {:>10} {:>10}\n", "memory at the end", "planned", "used");
+    let mut line = |name: &str, planned: usize, resident: Option<usize>, bar: String| {
+        let resident = resident.map_or_else(|| "untold".to_string(), |n| bytes(n as u64));
+        let line = format!("{name:<width$} {:>10} {resident:>10}  {bar}", bytes(planned as u64));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    for (arena, name) in used.iter().zip(&names) {
+        let resident = arena.resident_bytes.unwrap_or(0);
+        line(name, arena.planned_bytes, arena.resident_bytes, bar(resident, arena.planned_bytes, most));
+    }
+    for (memory, planned, resident) in per_memory(used) {
+        line(&format!("memory {memory} in all"), planned, resident, String::new());
+    }
+    if peak > 0 {
+        let _ = writeln!(text, "{:<width$} {:>10} {:>10}", "this process at most", "", bytes(peak as u64));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// What was planned and what was taken, as a JSON object.
+pub fn used_json(used: &[ArenaUse], peak: usize) -> Value {
+    let arena = |it: &ArenaUse| {
+        json!({
+            "name": it.name, "memory": it.memory, "planned_bytes": it.planned_bytes,
+            "used_bytes": it.resident_bytes,
+        })
+    };
+    let memory = |(memory, planned, resident): (usize, usize, Option<usize>)| json!({ "memory": memory, "planned_bytes": planned, "used_bytes": resident });
+    json!({
+        "memory_used": {
+            "arenas": used.iter().map(arena).collect::<Vec<_>>(),
+            "memories": per_memory(used).into_iter().map(memory).collect::<Vec<_>>(),
+            "process_peak_bytes": Some(peak).filter(|&peak| peak > 0),
+        }
+    })
+}
+
+/// Each memory with what was planned and taken of it.
+fn per_memory(used: &[ArenaUse]) -> Vec<(usize, usize, Option<usize>)> {
+    let n_memories = used.iter().map(|arena| arena.memory + 1).max().unwrap_or(0);
+    let sum = |memory| {
+        let arenas = || used.iter().filter(move |arena| arena.memory == memory);
+        let planned = arenas().map(|arena| arena.planned_bytes).sum();
+        (memory, planned, arenas().map(|arena| arena.resident_bytes).sum())
+    };
+    (0..n_memories).map(sum).collect()
+}
+
+/// A bar as long as what was planned, filled as far as it was used.
+fn bar(used: usize, planned: usize, most: usize) -> String {
+    let columns = |bytes: usize| (bytes as u128 * BAR as u128).div_ceil(most.max(1) as u128) as usize;
+    let planned = columns(planned).min(BAR);
+    let used = columns(used).min(planned);
+    "█".repeat(used) + &"░".repeat(planned - used)
+}
+
 /// Each memory, what is needed of it in all, and its limit. All of them use the same offsets.
 fn memories(planned: &Planned, machine: &Machine) -> impl Iterator<Item = (usize, usize, Option<usize>)> {
     let memory = planned.plan.memory();
@@ -111,6 +185,37 @@ mod tests {
         assert_eq!(plot(&[16, 8, 12, 1], 16, 10, 2), ["█ ▄ ", "███▁"]);
         // Two values to a column.
         assert_eq!(plot(&[1, 8, 4, 2], 8, 2, 1), ["█▄"]);
+    }
+
+    #[test]
+    fn what_was_used_stands_beside_what_was_planned() {
+        let arena = |name: &str, memory, planned_bytes, resident_bytes| ArenaUse {
+            name: name.into(),
+            memory,
+            planned_bytes,
+            resident_bytes,
+        };
+        let used = [
+            arena("weights", 0, 4096, Some(4096)),
+            arena("temporaries", 0, 2048, Some(1024)),
+            arena("temporaries", 1, 1 << 12, None),
+        ];
+        let expected = "\
+memory at the end        planned       used
+weights                    4 KiB      4 KiB  ████████████████████████
+temporaries                2 KiB      1 KiB  ██████░░░░░░
+temporaries, memory 1      4 KiB     untold  ░░░░░░░░░░░░░░░░░░░░░░░░
+memory 0 in all            6 KiB      5 KiB
+memory 1 in all            4 KiB     untold
+this process at most                  1 MiB";
+        assert_eq!(used_words(&used, 1 << 20), expected);
+        let json = used_json(&used, 0);
+        assert_eq!(json["memory_used"]["memories"][0]["used_bytes"], 5120);
+        assert!(json["memory_used"]["memories"][1]["used_bytes"].is_null());
+        assert!(json["memory_used"]["process_peak_bytes"].is_null());
+        // Nothing, and more than was planned.
+        assert_eq!(bar(0, 0, 0), "");
+        assert_eq!(bar(9, 3, 3), "█".repeat(BAR));
     }
 
     #[test]

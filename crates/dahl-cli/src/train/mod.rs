@@ -9,7 +9,7 @@ mod page;
 mod progress;
 mod rate;
 mod report;
-mod resume;
+pub mod resume;
 mod setup;
 
 pub use args::Args;
@@ -19,6 +19,7 @@ use crate::measured::learn;
 use crate::output::say;
 use anyhow::{Context, Result};
 use dahl::train::{Event, Report};
+use dahl_runtime::machine::peak_resident_bytes;
 use dahl_runtime::perf::Models;
 use progress::Bar;
 use setup::Job;
@@ -96,12 +97,17 @@ fn fit(job: &mut Job) -> Result<Exit> {
         kept.write(path, job, &report)?;
     }
     told?;
+    if job.args.memory_report {
+        let peak = peak_resident_bytes();
+        match job.args.json {
+            true => say(memory::used_json(&report.used, peak))?,
+            false => say(format!("\n{}", memory::used_words(&report.used, peak)))?,
+        }
+    }
     // What tasks took is worth keeping, and no reason to fail.
     let mut models = Models::new();
     learn(&mut models, &report.trace);
-    if let Err(error) = job.measured.add(&models) {
-        eprintln!("dahl: what was measured is not kept: {error:#}");
-    }
+    job.measured.keep(&models);
     finish(job, &report)
 }
 

@@ -9,6 +9,7 @@ use crate::Command;
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use dahl::train::Checkpoint;
+use dahl_runtime::plan::CutOptions;
 use std::ffi::OsString;
 
 /// The note under which a checkpoint keeps the arguments, one per line.
@@ -38,6 +39,7 @@ pub fn arguments(args: &Args, n_epochs: usize) -> String {
     lines.extend(args.tiles.as_ref().map(|tiles| format!("--tiles={tiles}")));
     lines.extend(args.group.map(|tiles| format!("--group={tiles}")));
     lines.extend(args.implementations.as_ref().map(|names| format!("--impl={names}")));
+    lines.extend(args.no_fusion.then(|| "--no-fusion".to_string()));
     lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
     lines.join("\n")
 }
@@ -71,12 +73,34 @@ fn still_valid<'a>(kept: &'a str, own: &[OsString]) -> impl Iterator<Item = &'a 
             word.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'=')
         })
     };
-    let dropped = match (is_said("--epochs"), is_said("--steps")) {
-        (true, false) => Some("--steps="),
-        (false, true) => Some("--epochs="),
-        _ => None,
+    let mut dropped = match (is_said("--epochs"), is_said("--steps")) {
+        (true, false) => vec!["--steps="],
+        (false, true) => vec!["--epochs="],
+        _ => Vec::new(),
     };
-    kept.lines().filter(move |line| !dropped.is_some_and(|name| line.starts_with(name)))
+    // A plan says by itself how tasks are cut.
+    if is_said("--plan") {
+        dropped.extend(CUT);
+    }
+    kept.lines().filter(move |line| !dropped.iter().any(|name| line.starts_with(name)))
+}
+
+/// The arguments that say how tasks are cut.
+const CUT: [&str; 3] = ["--tiles=", "--group=", "--impl="];
+
+/// How the tasks of a run were cut, by the arguments that its checkpoint keeps; as the heuristic does where they do not say.
+pub fn cut(checkpoint: &Checkpoint) -> Result<CutOptions> {
+    let kept = checkpoint.settings.get(&format!("note.{ARGUMENTS}")).map_or("", String::as_str);
+    let mut cut = CutOptions::default();
+    for line in kept.lines() {
+        match line.split_once('=') {
+            Some(("--tiles", tiles)) => cut.set_tiles(tiles)?,
+            Some(("--impl", names)) => cut.set_impls(names)?,
+            Some(("--group", tiles)) => cut.tiles_per_group = tiles.parse().unwrap_or(cut.tiles_per_group),
+            _ => {}
+        }
+    }
+    Ok(cut)
 }
 
 #[cfg(test)]
@@ -93,6 +117,9 @@ mod tests {
         assert_eq!(left(&[]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--steps", "9"]), "--data=digits --steps=30");
         assert_eq!(left(&["--epochs=9"]), "--data=digits --epochs=2");
+        let cut = "--tiles=n=16\n--group=1\n--impl=lanes\n--seed=1";
+        let own = ["--plan=x".into()];
+        assert_eq!(still_valid(cut, &own).collect::<Vec<_>>(), ["--seed=1"]);
         // Whoever says both means both, and other names are other arguments.
         assert_eq!(left(&["--epochs=9", "--steps=9"]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--stepsize", "--resume", "--epochs2"]), "--data=digits --epochs=2 --steps=30");

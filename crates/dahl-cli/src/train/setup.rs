@@ -17,7 +17,6 @@ use dahl::tune::choice_key;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::{CutOptions, PlanFile};
 use dahl_runtime::trace::Format;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A run that can begin.
@@ -87,6 +86,8 @@ impl Job {
         let chosen = || measured.choice(&choice_key(&model, args.batch, args.dtype.into()));
         let cut = match forced_cut(&args)? {
             Some(cut) => Some((cut, "as asked for".to_string())),
+            // A run that was begun before cuts were noted was cut by the heuristic.
+            None if resumed.is_some() => None,
             None => chosen(),
         };
         if let Some((cut, origin)) = &cut {
@@ -95,6 +96,9 @@ impl Job {
         // A run that goes on must be cut as before, whatever was calibrated since.
         note_cut(&mut args, &cut.map(|(cut, _)| cut).unwrap_or_default());
         trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+        if args.no_fusion {
+            trainer = trainer.fusion(false);
+        }
         for (key, value) in open::notes(&name, &args.data, &data) {
             trainer = trainer.note(key, value);
         }
@@ -122,10 +126,10 @@ impl Job {
         }
         if let Some(path) = &args.trace {
             Format::of_path(path)?;
-            writable(path)?;
+            open::writable(path)?;
         }
         if let Some(path) = &args.report {
-            writable(path)?;
+            open::writable(path)?;
         }
         let dump = args.dump.as_deref().map(|dir| Dump::create(dir, args.dtype.into())).transpose()?;
         let metrics = args.metrics.as_deref().map(|path| Metrics::create(path, epoch)).transpose()?;
@@ -192,11 +196,5 @@ fn no_other_run(dir: &Path) -> Result<()> {
             "{dir} has checkpoints of another run, up to step {last}: go on with --resume {dir}, or name another folder"
         );
     }
-    Ok(())
-}
-
-fn writable(path: &Path) -> Result<()> {
-    let file = fs::OpenOptions::new().create(true).append(true).open(path);
-    file.map(drop).map_err(|error| file::unwritable(path, &error))?;
     Ok(())
 }

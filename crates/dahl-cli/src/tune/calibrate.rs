@@ -15,13 +15,15 @@ use serde_json::json;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  dahl calibrate --model lenet5                  how its steps on 64 images are best cut here; dahl train does it so from now on
+  dahl calibrate                                 how the steps of a plain dahl train are best cut here
+  dahl calibrate --model lenet5                  those of lenet5 on 64 images of the shape it was made for (1x28x28)
   dahl calibrate --model seed,lenet5,vggish --batch 16,64,256
   dahl calibrate --data data/cifar --model resnet8
   dahl calibrate --model lenet5 --forget         back to the heuristic
 
-Times of tasks are kept too: dahl sweep and dahl stats use them. What was chosen changes the bits of results, and stays until
-this command is given again. It is kept for this machine in the folder that $DAHL_CACHE names, or in the user's cache folder.")]
+dahl train cuts such steps so from now on, with any optimiser and number of workers: the same network, shape of images, classes,
+batch and element type. That changes the bits of results, and stays until this command is given again. Times of tasks are kept too,
+for dahl sweep and dahl stats; all this for this machine, in the folder that $DAHL_CACHE names or in the user's cache folder.")]
 pub struct Args {
     #[command(flatten)]
     what: What,
@@ -44,13 +46,10 @@ pub fn run(args: &Args) -> Result<Exit> {
     if measured.path().is_none() {
         bail!("there is no folder to keep measurements in: set DAHL_CACHE to one");
     }
-    for named in args.what.subjects()? {
-        if args.forget {
-            forget(args, &measured, &named)?;
-        } else {
-            calibrate(args, &measured, &named)?;
-        }
-    }
+    args.what.each(|named| match args.forget {
+        true => forget(args, &measured, named),
+        false => calibrate(args, &measured, named),
+    })?;
     if let (false, Some(path)) = (args.json, measured.path()) {
         say(format!("kept in {}", path.display()))?;
     }
@@ -59,17 +58,17 @@ pub fn run(args: &Args) -> Result<Exit> {
 
 fn forget(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
     let was_there = measured.forget(&named.subject.key())?;
-    let Named { model, subject } = named;
+    let Named { model, about, subject } = named;
     let batch = subject.batch();
     if args.json {
         return Ok(say(json!({ "model": model, "batch": batch, "forgotten": was_there }))?);
     }
     let what = if was_there { "by the heuristic again" } else { "by the heuristic, as before" };
-    Ok(say(format!("{model}, batch {batch}: cut {what}"))?)
+    Ok(say(format!("{about}, batch {batch}: cut {what}"))?)
 }
 
 fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
-    let Named { model, subject } = named;
+    let Named { about, subject, .. } = named;
     let cuts = subject.candidates()?;
     let mut workers = vec![1, n_cores()];
     workers.dedup();
@@ -79,12 +78,11 @@ fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
             plans.push(Timed::new(subject, cut, workers)?);
         }
     }
-    // What this command learns is added to the file; what it says about a plan is about now.
-    let (mut models, effort) = (Models::new(), args.what.effort());
+    let (mut learned, effort) = (Models::new(), args.what.effort());
     let n_rounds = args.what.rounds;
     let bar = bar(plans.len() * (1 + n_rounds), args.json)
-        .with_message(format!("{model}, batch {}", subject.batch()));
-    rounds(subject, &mut plans, 1, effort, &mut models, &bar)?;
+        .with_message(format!("{about}, batch {}", subject.batch()));
+    rounds(subject, &mut plans, 1, effort, &mut learned, &bar)?;
     let best = scores(&plans, workers.len()).into_iter().fold(f64::INFINITY, f64::min);
     let hopeful: Vec<bool> =
         scores(&plans, workers.len()).iter().map(|&score| score <= HOPELESS * best).collect();
@@ -96,7 +94,7 @@ fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
         cut == 0 || hopeful[cut]
     });
     bar.set_length((cuts.len() * workers.len() + plans.len() * n_rounds) as u64);
-    rounds(subject, &mut plans, n_rounds, effort, &mut models, &bar)?;
+    rounds(subject, &mut plans, n_rounds, effort, &mut learned, &bar)?;
     bar.finish_and_clear();
 
     let scores = scores(&plans, workers.len());
@@ -104,10 +102,10 @@ fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
     let chosen = if scores[best] < 1.0 - WORTH { best } else { 0 };
     let cut = plans[chosen * workers.len()].cut.clone();
     let gain = 1.0 - scores[chosen];
-    let note = format!("{model}, batch {}: {:.1} % faster than the heuristic", subject.batch(), 100.0 * gain);
-    measured.add(&models)?;
-    measured.choose(&subject.key(), &cut, &note)?;
-    report(args, named, &plans, &workers, &cuts, (&cut, gain))
+    let note = format!("{about}, batch {}: {:.1} % faster than the heuristic", subject.batch(), 100.0 * gain);
+    report(args, named, &plans, &workers, &cuts, (&cut, gain))?;
+    measured.keep(&learned);
+    measured.choose(&subject.key(), &cut, &note)
 }
 
 /// How long the plans of each cut take compared with the heuristic's: the geometric mean over the numbers of workers. Bits may not
@@ -129,7 +127,8 @@ fn report(
     cuts: &[CutOptions],
     (chosen, gain): (&CutOptions, f64),
 ) -> Result<()> {
-    let (model, batch) = (&named.model, named.subject.batch());
+    let Named { model, about, subject } = named;
+    let batch = subject.batch();
     if args.json {
         let plan = |plan: &Timed| {
             json!({
@@ -138,13 +137,13 @@ fn report(
             })
         };
         return Ok(say(json!({
-            "model": model, "batch": batch, "chosen": chosen.to_string(), "gain": gain, "key": named.subject.key(),
+            "model": model, "batch": batch, "chosen": chosen.to_string(), "gain": gain, "key": subject.key(),
             "plans": plans.iter().map(plan).collect::<Vec<_>>(),
         }))?);
     }
     let of = count(cuts.len(), "way");
     say(format!(
-        "{model}, batch {batch}: {of} to cut a step, the best of them again; microseconds per step"
+        "{about}, batch {batch}: {of} to cut a step, the best of them again; microseconds per step"
     ))?;
     let title: Vec<String> = workers.iter().map(|&n| format!("{:>12}", count(n, "worker"))).collect();
     say(format!("  {:<16} {:>6} {}", "tiles", "tasks", title.join(" ")))?;

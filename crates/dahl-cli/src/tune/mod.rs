@@ -8,6 +8,7 @@ pub mod sweep;
 use crate::open;
 use crate::parse::{DtypeArg, at_least_one, batch, classes, image_shape, seconds};
 use anyhow::Result;
+use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::plan::CutOptions;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,13 +19,13 @@ use std::time::Duration;
 /// Which steps to measure.
 #[derive(clap::Args)]
 pub struct What {
-    /// Networks: names that `dahl model` lists, or model files
-    #[arg(long, value_name = "NAMES", default_value = "seed", value_delimiter = ',')]
+    /// Networks: names that `dahl model` lists, or model files [default: what `dahl train` trains, seed on the digits]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     model: Vec<String>,
     /// Images per step
     #[arg(long, value_name = "SIZES", default_value = "64", value_parser = batch, value_delimiter = ',')]
     batch: Vec<usize>,
-    /// Take the shape of images and the classes from a data set, as `dahl train --data` does
+    /// Take the shape of images and the classes from a data set, named as for `dahl train --data`
     #[arg(long, conflicts_with_all = ["input", "classes"])]
     data: Option<String>,
     /// Channels, height and width of the images [default: what the network was made for]
@@ -50,6 +51,8 @@ pub struct What {
 /// A step that can be measured, and what it is called.
 pub struct Named {
     pub model: String,
+    /// The same with the shape of images.
+    pub about: String,
     pub subject: Subject,
 }
 
@@ -58,31 +61,50 @@ impl What {
         Effort { time: self.seconds, limit: self.limit }
     }
 
-    /// All steps, model after model.
-    fn subjects(&self) -> Result<Vec<Named>> {
-        let data = self.data.as_deref().map(open::described).transpose()?;
-        let mut subjects = Vec::new();
-        for spec in &self.model {
+    /// The networks by name, with the shape of images and the classes that they are for.
+    fn networks(&self) -> Result<Vec<(String, Sequential)>> {
+        let is_default = self.model.is_empty() && self.input.is_none();
+        let data = self.data.as_deref().or_else(|| is_default.then_some("digits"));
+        let data = data.map(open::described).transpose()?;
+        let model = |spec: &str| {
             let (input, classes) = match &data {
                 Some(data) => (Some(data.shape), data.classes),
                 None => (self.input.or_else(|| open::made_for(spec)), self.classes),
             };
-            let model = open::model(spec, input, Some(classes))?;
+            Ok((spec.to_string(), open::model(spec, input, Some(classes))?))
+        };
+        match self.model.is_empty() {
+            true => Ok(vec![model("seed")?]),
+            false => self.model.iter().map(|spec| model(spec)).collect(),
+        }
+    }
+
+    /// Does something with every step, model after model. Each has images of its own, so there is one at a time.
+    fn each(&self, mut with: impl FnMut(&Named) -> Result<()>) -> Result<()> {
+        for (name, model) in self.networks()? {
             for &batch in &self.batch {
                 let subject = Subject::new(&model, batch, self.dtype.into())?;
-                subjects.push(Named { model: spec.clone(), subject });
+                let [channels, height, width] = subject.shape();
+                let about = format!("{name} on {channels}x{height}x{width}");
+                with(&Named { model: name.clone(), about, subject })?;
             }
         }
-        Ok(subjects)
+        Ok(())
     }
 }
 
 /// What is different from cut to cut, in a few characters.
 fn label(cut: &CutOptions) -> String {
     let heuristic = CutOptions::default();
-    let mut text = cut.tiles().replace("/i=4096max", "");
+    // The tiles of updates are the same in all.
+    let mut text = cut.tiles();
+    let updates = format!("/{}", heuristic.tiles().rsplit('/').next().unwrap_or_default());
+    text.truncate(text.strip_suffix(&updates).map_or(text.len(), str::len));
     if cut.tiles_per_group != heuristic.tiles_per_group {
         text.push_str(&format!(" x{}", cut.tiles_per_group));
+    }
+    if cut.fusion != heuristic.fusion {
+        text.push_str(" unfused");
     }
     if cut.implementations != heuristic.implementations {
         text.push_str(&format!(" {}", cut.implementations[0]));

@@ -2,7 +2,8 @@
 //! within a round, in which each of them runs for a moment, and over several rounds.
 
 use crate::measured::learn;
-use anyhow::{Context, Result};
+use crate::output::count;
+use anyhow::{Context, Result, bail};
 use dahl::tune::Subject;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::perf::{Costs, Models, Sources, predict};
@@ -17,7 +18,7 @@ pub struct Timed {
     planned: Planned,
     /// The median step, in seconds.
     pub steps: Vec<f64>,
-    /// What the models said before each round, in seconds.
+    /// What the models said before each round, in seconds, if they were asked.
     pub predictions: Vec<f64>,
     /// Where that came from in the first round.
     pub sources: Sources,
@@ -40,20 +41,31 @@ impl Timed {
         self.planned.lowered.tasks().len()
     }
 
-    /// Predicts the step, runs some, and learns from them.
-    pub fn round(&mut self, subject: &Subject, time: Duration, models: &mut Models) -> Result<()> {
+    /// Says what the step will take, by these models.
+    fn predict(&mut self, models: &Models, costs: Costs) -> Result<()> {
         let Planned { lowered, plan, .. } = &self.planned;
         let units = Machine::with_workers(self.workers).units;
-        let prediction = predict(lowered, plan, &units, models, Costs::default())?;
-        if self.steps.is_empty() {
+        let prediction = predict(lowered, plan, &units, models, costs)?;
+        if self.predictions.is_empty() {
             self.sources = prediction.sources;
         }
+        self.predictions.push(prediction.step_seconds);
+        Ok(())
+    }
+
+    /// Runs some steps, and learns from them.
+    fn run(&mut self, subject: &Subject, time: Duration, learned: &mut Models) -> Result<()> {
         let trace = subject.time(&self.cut, self.workers, MIN_STEPS, time).context("measuring failed")?;
         let usage = trace.usage();
-        self.predictions.push(prediction.step_seconds);
+        if usage.n_steps == 0 {
+            let n = count(self.n_tasks(), "task");
+            bail!(
+                "a step of {n} is more than a trace remembers, so its time is not known: use a smaller batch or larger tiles"
+            );
+        }
         self.steps.push(usage.median_step_seconds);
         self.overheads.push(usage.median_overhead);
-        learn(models, &trace);
+        learn(learned, &trace);
         Ok(())
     }
 
@@ -66,31 +78,65 @@ impl Timed {
         median(self.steps.iter().zip(&other.steps).map(|(own, other)| own / other).collect())
     }
 
-    /// How far predictions were from what was measured, as a share of it, after each of the first rounds had been learned from.
-    pub fn error(&self) -> f64 {
-        let errors = self.predictions.iter().zip(&self.steps).skip(1).map(|(said, was)| said / was - 1.0);
-        median(errors.collect())
+    /// What was predicted for the rounds that came after one that was learned from, and how far off that was as a share of what was
+    /// measured; nothing if there was only one round.
+    pub fn predicted(&self) -> Option<(f64, f64)> {
+        let rounds = || self.predictions.iter().zip(&self.steps).skip(1);
+        let errors: Vec<f64> = rounds().map(|(said, was)| said / was - 1.0).collect();
+        (!errors.is_empty()).then(|| (median(rounds().map(|(said, _)| *said).collect()), median(errors)))
     }
 }
 
-/// Measures all plans in turn, for so many rounds, or for fewer if these take longer than the limit; three at least.
+/// Measures all plans in turn, for so many rounds, or for fewer if these take longer than the limit; three at least, if there are to be
+/// so many.
 pub fn rounds(
     subject: &Subject,
     plans: &mut [Timed],
     n: usize,
     effort: Effort,
-    models: &mut Models,
+    learned: &mut Models,
     bar: &ProgressBar,
+) -> Result<()> {
+    in_turn(plans, n, effort, |plan| {
+        bar.inc(1);
+        plan.run(subject, effort.time, learned)
+    })
+}
+
+/// The same, with a prediction before every run, from what is known and what the rounds before have taught.
+pub fn predicted_rounds(
+    subject: &Subject,
+    plans: &mut [Timed],
+    n: usize,
+    effort: Effort,
+    (known, costs): (&Models, Costs),
+    learned: &mut Models,
+    bar: &ProgressBar,
+) -> Result<()> {
+    let mut models = known.clone();
+    in_turn(plans, n, effort, |plan| {
+        plan.predict(&models, costs)?;
+        let mut new = Models::new();
+        plan.run(subject, effort.time, &mut new)?;
+        models.merge(&new);
+        learned.merge(&new);
+        bar.inc(1);
+        Ok(())
+    })
+}
+
+fn in_turn(
+    plans: &mut [Timed],
+    n: usize,
+    effort: Effort,
+    mut measure: impl FnMut(&mut Timed) -> Result<()>,
 ) -> Result<()> {
     let start = Instant::now();
     for round in 0..n {
         if round >= MIN_ROUNDS && start.elapsed() >= effort.limit {
             break;
         }
-        for plan in plans.iter_mut() {
-            plan.round(subject, effort.time, models)?;
-            bar.inc(1);
-        }
+        plans.iter_mut().try_for_each(&mut measure)?;
     }
     Ok(())
 }

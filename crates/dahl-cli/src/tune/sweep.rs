@@ -1,14 +1,16 @@
 //! `dahl sweep`: every size of task, for every batch and number of workers, measured and drawn.
 
-use super::rounds::{Timed, median, rounds};
+use super::rounds::{Timed, median, predicted_rounds};
 use super::{Named, What, bar, label, plot};
 use crate::exit::Exit;
+use crate::machine;
 use crate::measured::Measured;
+use crate::open;
 use crate::output::{count, say, thousands};
 use crate::parse::{tiles, workers};
 use anyhow::Result;
-use dahl_runtime::machine::n_cores;
-use dahl_runtime::perf::Models;
+use dahl_runtime::machine::{Hardware, n_cores};
+use dahl_runtime::perf::{Costs, Models};
 use dahl_runtime::plan::CutOptions;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -45,6 +47,8 @@ pub struct Args {
 /// The plans of one network, batch and number of workers; the default one first.
 pub struct Case {
     pub model: String,
+    /// The same with the shape of images.
+    about: String,
     pub batch: usize,
     pub workers: usize,
     pub origin: String,
@@ -52,6 +56,28 @@ pub struct Case {
 }
 
 impl Case {
+    fn measure(
+        args: &Args,
+        named: &Named,
+        cuts: &[CutOptions],
+        workers: usize,
+        origin: &str,
+        (measured, costs): (&Measured, Costs),
+        learned: &mut Models,
+    ) -> Result<Case> {
+        let Named { model, about, subject } = named;
+        let plans = cuts.iter().map(|cut| Timed::new(subject, cut, workers));
+        let mut plans: Vec<Timed> = plans.collect::<Result<_>>()?;
+        let bar = bar(plans.len() * args.what.rounds, args.json);
+        bar.set_message(format!("{about}, batch {}, {}", subject.batch(), count(workers, "worker")));
+        let (rounds, effort) = (args.what.rounds, args.what.effort());
+        let known = (measured.models(), costs);
+        predicted_rounds(subject, &mut plans, rounds, effort, known, learned, &bar)?;
+        bar.finish_and_clear();
+        let (model, about, origin) = (model.clone(), about.clone(), origin.to_string());
+        Ok(Case { model, about, batch: subject.batch(), workers, origin, plans })
+    }
+
     /// The plan that takes the least time.
     fn best(&self) -> &Timed {
         let mut best = &self.plans[0];
@@ -72,36 +98,25 @@ pub fn run(args: &Args) -> Result<Exit> {
     let measured = Measured::open();
     let mut counts = if args.workers.is_empty() { vec![1, n_cores()] } else { args.workers.clone() };
     counts.dedup();
-    let mut cases = Vec::new();
-    let mut learned = Models::new();
-    for named in args.what.subjects()? {
+    if let Some(path) = &args.plot {
+        open::writable(path)?;
+    }
+    let costs =
+        machine::measured::known(&Hardware::detect()).map_or_else(Costs::default, |known| Costs::of(&known));
+    let (mut cases, mut learned) = (Vec::new(), Models::new());
+    args.what.each(|named| {
         let (default, origin) = measured
             .choice(&named.subject.key())
             .unwrap_or_else(|| (CutOptions::default(), "heuristic".to_string()));
         let mut cuts = vec![default];
-        for cut in others(args, &named)? {
+        for cut in others(args, named)? {
             if !cuts.contains(&cut) {
                 cuts.push(cut);
             }
         }
         // One number of workers after the other, so that the plans that are compared run close to each other.
         for &workers in &counts {
-            let mut plans: Vec<Timed> =
-                cuts.iter().map(|cut| Timed::new(&named.subject, cut, workers)).collect::<Result<_>>()?;
-            let bar = bar(plans.len() * args.what.rounds, args.json);
-            bar.set_message(format!(
-                "{}, batch {}, {}",
-                named.model,
-                named.subject.batch(),
-                count(workers, "worker")
-            ));
-            let mut models = measured.models().clone();
-            models.merge(&learned);
-            rounds(&named.subject, &mut plans, args.what.rounds, args.what.effort(), &mut models, &bar)?;
-            bar.finish_and_clear();
-            learned.merge(&models);
-            let (model, batch) = (named.model.clone(), named.subject.batch());
-            let case = Case { model, batch, workers, origin: origin.clone(), plans };
+            let case = Case::measure(args, named, &cuts, workers, &origin, (&measured, costs), &mut learned)?;
             if args.json {
                 say(to_json(&case))?
             } else {
@@ -109,14 +124,15 @@ pub fn run(args: &Args) -> Result<Exit> {
             }
             cases.push(case);
         }
+        Ok(())
+    })?;
+    if !args.json {
+        summary(&cases)?;
     }
     if let Some(path) = &args.plot {
         dahl::file::write(path, |out| out.write_all(plot::svg(&cases).as_bytes()))?;
     }
-    if !args.json {
-        summary(&cases)?;
-    }
-    measured.add(&learned)?;
+    measured.keep(&learned);
     Ok(Exit::Done)
 }
 
@@ -140,7 +156,7 @@ const WIDTH: f64 = 32.0;
 
 /// A line per plan, with a bar.
 fn tell(case: &Case) -> Result<()> {
-    say(format!("{}, batch {}, {}", case.model, case.batch, count(case.workers, "worker")))?;
+    say(format!("{}, batch {}, {}", case.about, case.batch, count(case.workers, "worker")))?;
     let best = case.best().step();
     for (i, plan) in case.plans.iter().enumerate() {
         let rate = case.batch as f64 / plan.step();
@@ -163,28 +179,33 @@ fn tell(case: &Case) -> Result<()> {
 fn summary(cases: &[Case]) -> Result<()> {
     say("\ndefault plans: what the models said of the next round, what it took, and the best plan of all")?;
     say(format!(
-        "  {:<10} {:>5} {:>7} {:>12} {:>12} {:>7}   {:<14} {:>9}",
+        "  {:<10} {:>5} {:>7} {:>12} {:>12} {:>8}   {:<14} {:>9}",
         "network", "batch", "workers", "predicted", "measured", "error", "best", "default"
     ))?;
-    let mut n_close = 0;
+    let (mut n_close, mut n_predicted) = (0, 0);
     for case in cases {
         let plan = &case.plans[0];
-        let error = plan.error();
-        n_close += usize::from(error.abs() <= CLOSE);
-        let predicted = median(plan.predictions.iter().skip(1).copied().collect());
+        let (predicted, error) = match plan.predicted() {
+            Some((seconds, error)) => {
+                (n_close, n_predicted) = (n_close + usize::from(error.abs() <= CLOSE), n_predicted + 1);
+                (format!("{:.1} us", 1e6 * seconds), format!("{:+.1} %", 100.0 * error))
+            }
+            None => ("-".to_string(), "-".to_string()),
+        };
         say(format!(
-            "  {:<10} {:>5} {:>7} {:>9.1} us {:>9.1} us {:>+6.1} %   {:<14} {:>6.1} % slower",
+            "  {:<10} {:>5} {:>7} {predicted:>12} {:>9.1} us {error:>8}   {:<14} {:>6.1} % slower",
             case.model,
             case.batch,
             case.workers,
-            1e6 * predicted,
             1e6 * plan.step(),
-            100.0 * error,
             label(&case.best().cut),
             100.0 * (case.ratio() - 1.0),
         ))?;
     }
-    say(format!("predictions within 10 %: {n_close} of {}", cases.len()))?;
+    match n_predicted {
+        0 => say("nothing was predicted: that takes two rounds, one to learn from")?,
+        n => say(format!("predictions within 10 %: {n_close} of {n}"))?,
+    }
     Ok(())
 }
 
@@ -203,7 +224,7 @@ fn to_json(case: &Case) -> Value {
             "overhead": median(plan.overheads.clone()),
             "rounds_us": us(&plan.steps),
             "predicted_us": us(&plan.predictions),
-            "prediction_error": plan.error(),
+            "prediction_error": plan.predicted().map(|(_, error)| error),
             "predicted_from": {
                 "history": sources.history, "scaled": sources.scaled, "regression": sources.regression, "guess": sources.guess,
             },

@@ -9,7 +9,7 @@ mod pictures;
 mod scenes;
 
 use chromium::Chromium;
-use command::{Folder, failure, success};
+use command::{Folder, failure, skipped, success};
 use dahl_runtime::graph::TaskId;
 use dahl_runtime::trace::{BlockInfo, Event, Scene, Trace, Transfer, WorkerInfo};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn browser(name: &str, width: u32, height: u32) -> Option<Chromium> {
     match chromium::find() {
         Some(program) => Some(Chromium::start(&program, name, width, height)),
         None => {
-            eprintln!("skipped: no chromium, which reads reports in this test");
+            skipped("no chromium, which reads reports in this test");
             None
         }
     }

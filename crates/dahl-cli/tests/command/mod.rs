@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use serde_json::Value;
+use std::fmt::Display;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -38,6 +40,11 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Says that something cannot be tested here, past the harness, which hides what passing tests print.
+pub fn skipped(why: impl Display) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Where commands keep what they measure, apart from what the user has measured.

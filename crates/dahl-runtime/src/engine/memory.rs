@@ -6,6 +6,7 @@ use crate::arena::Bytes;
 use crate::array::{Dtype, Element, Shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Role, StateId, Var};
+use crate::machine::{HOST, MemoryId, resident_bytes_at};
 use std::slice;
 
 /// Zeroed memory for a run or an array, or a sentence.
@@ -14,6 +15,37 @@ pub(super) fn allocate(bytes: usize) -> Result<Bytes> {
         let message = format!("cannot allocate {bytes} bytes: use a smaller batch or fewer images");
         Error::new(ErrorKind::Memory, message)
     })
+}
+
+/// The arena of a session in one memory: what was planned for it, and what of it was touched so far. Resident bytes are none
+/// where the system does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// The memory.
+    pub memory: MemoryId,
+    /// Bytes of the arena.
+    pub planned_bytes: usize,
+    /// Bytes of it that were touched, in whole pages.
+    pub resident_bytes: Option<usize>,
+    /// Bytes of it for ports and outputs, in all versions.
+    pub ring_bytes: usize,
+    /// Bytes of those that were touched.
+    pub ring_resident_bytes: Option<usize>,
+    /// Bytes of it for copies of state, in memories other than the host's.
+    pub copy_bytes: usize,
+}
+
+impl Default for MemoryUse {
+    fn default() -> Self {
+        MemoryUse {
+            memory: HOST,
+            planned_bytes: 0,
+            resident_bytes: Some(0),
+            ring_bytes: 0,
+            ring_resident_bytes: Some(0),
+            copy_bytes: 0,
+        }
+    }
 }
 
 struct Entry {
@@ -47,6 +79,12 @@ impl Store {
     /// Bytes of all arrays.
     pub fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.shape.len() * entry.dtype.bytes()).sum()
+    }
+
+    /// Bytes of all arrays that were touched, in whole pages; none where the system does not tell.
+    pub fn resident_bytes(&self) -> Option<usize> {
+        let of = |bytes: &Bytes| resident_bytes_at(bytes.pointer(), bytes.len());
+        self.entries.iter().filter_map(|entry| entry.bytes.as_ref()).map(of).sum()
     }
 
     /// The array of a graph that stands for a stored one; added if there is none yet.

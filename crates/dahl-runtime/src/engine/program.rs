@@ -6,13 +6,13 @@
 
 use super::coherence::Coherence;
 use super::local::PerWorker;
-use super::memory::{Store, allocate};
+use super::memory::{MemoryUse, Store, allocate};
 use super::runner::Runner;
 use crate::arena::{ALIGN, Bytes};
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
-use crate::machine::{HOST, MemoryId, Unit};
+use crate::machine::{HOST, MemoryId, Unit, resident_bytes_at};
 use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Mutex, lock};
@@ -27,8 +27,8 @@ unsafe impl Send for Addresses {}
 
 /// One memory: an arena for what a run needs, and the address of each buffer.
 struct Memory {
-    /// Keeps the memory alive that `addresses` points into.
-    _arena: Bytes,
+    /// The memory that `addresses` points into.
+    arena: Bytes,
     addresses: Vec<AtomicPtr<u8>>,
 }
 
@@ -71,7 +71,7 @@ impl Program {
                 Some(offset) => AtomicPtr::new(arena.pointer().wrapping_add(*offset)),
                 None => AtomicPtr::new(ptr::null_mut()),
             };
-            memories.push(Memory { addresses: offsets.iter().map(address).collect(), _arena: arena });
+            memories.push(Memory { addresses: offsets.iter().map(address).collect(), arena });
         }
         let stride = |buffer: usize| match lowered.buffers[buffer].kind {
             BufferKind::Ring => lowered.buffers[buffer].bytes.next_multiple_of(ALIGN),
@@ -112,6 +112,33 @@ impl Program {
             }
         }
         Ok(())
+    }
+
+    /// What was planned for each memory, and what of it was touched so far.
+    pub fn memory_use(&self) -> Vec<MemoryUse> {
+        let of = |(memory, Memory { arena, addresses }): (MemoryId, &Memory)| {
+            let mut found = MemoryUse { memory, ..MemoryUse::default() };
+            found.planned_bytes = arena.len();
+            found.resident_bytes = resident_bytes_at(arena.pointer(), arena.len());
+            for (buffer, kind) in self.kinds.iter().enumerate() {
+                let versions = if self.strides[buffer] == 0 { 1 } else { self.depth as usize };
+                let bytes = self.sizes[buffer].next_multiple_of(ALIGN) * versions;
+                let address = addresses[buffer].load(Ordering::Relaxed);
+                let resident = || resident_bytes_at(address, bytes);
+                match kind {
+                    BufferKind::Ring => {
+                        found.ring_bytes += bytes;
+                        found.ring_resident_bytes =
+                            found.ring_resident_bytes.zip(resident()).map(|(sum, more)| sum + more);
+                    }
+                    // The host's state is in the store.
+                    BufferKind::State(_) if memory != HOST => found.copy_bytes += bytes,
+                    BufferKind::State(_) | BufferKind::Temporary => {}
+                }
+            }
+            found
+        };
+        self.memories.iter().enumerate().map(of).collect()
     }
 
     /// Keeps the memory of a store for kernels that may still be using it.

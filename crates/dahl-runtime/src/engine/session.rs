@@ -4,7 +4,7 @@
 
 use super::dynamic::Dynamic;
 use super::executor::Executor;
-use super::memory::Store;
+use super::memory::{MemoryUse, Store};
 use super::pool::{Pool, Source};
 use super::program::Program;
 use super::replay::Replay;
@@ -151,6 +151,11 @@ impl Session {
         // Whoever asked to stop after the last step was fed meant this run.
         running.session.stop.store(false, Ordering::Relaxed);
         Ok(collected - first)
+    }
+
+    /// What was planned for each memory, and what of it was touched so far.
+    pub fn memory_use(&self) -> Vec<MemoryUse> {
+        self.program.memory_use()
     }
 
     /// Something to end a run by, from another thread.

@@ -8,15 +8,19 @@
 //! (read by it after the step). Both are rings of [`Graph::depth`] versions, so that several steps can be under
 //! way. *State* arrays live in a [`Store`](crate::engine::Store) outside the graph and are shared by several
 //! graphs: parameters, optimiser state, data sets. Everything else is temporary.
+//!
+//! Between recording and lowering, [`fuse`] may put one task in the place of several.
 
 pub mod deps;
 mod blocks;
 mod edges;
+mod fuse;
 mod lower;
 mod lowered;
 mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
+pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
 pub use lower::lower;
 pub(crate) use lowered::guessed_seconds;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
@@ -130,9 +134,16 @@ pub struct Recorded {
     pub priority: i32,
     /// The line of the program that recorded it.
     pub location: &'static Location<'static>,
+    /// The codelets of the tasks that it stands for, if it was put in by [`fuse`].
+    pub fused: Vec<&'static str>,
 }
 
 impl Recorded {
+    /// The codelets of the tasks that it stands for: its own, unless it was put in by [`fuse`].
+    pub fn stands_for(&self) -> Vec<&'static str> {
+        if self.fused.is_empty() { vec![self.codelet.name] } else { self.fused.clone() }
+    }
+
     /// Floating-point operations of the whole task.
     pub fn flops(&self) -> f64 {
         self.codelet.flops_per_point * self.bound.points() as f64
@@ -279,7 +290,17 @@ impl Graph {
         }
         let (ints, scalars) = (ints.to_vec(), scalars.to_vec());
         let priority = self.priority;
-        self.tasks.push(Recorded { codelet, dtype, args, ints, scalars, bound, priority, location });
+        self.tasks.push(Recorded {
+            codelet,
+            dtype,
+            args,
+            ints,
+            scalars,
+            bound,
+            priority,
+            location,
+            fused: Vec::new(),
+        });
         Ok(())
     }
 }

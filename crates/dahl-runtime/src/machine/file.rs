@@ -14,12 +14,15 @@
 //! node NUMBER BYTES | -  THREAD ...
 //! measured DATE CORES                                       UTC, and how many cores "all" are; without it there is none of:
 //! flops f32 | f64  ONE ALL                                  per second, on one core and on all together
-//! bandwidth PLACE CAPACITY | -  own | shared  BYTES  READ-ONE READ-ALL COPY-ONE COPY-ALL TRIAD-ONE TRIAD-ALL
+//! bandwidth PLACE CAPACITY | -  own | shared  SHARING  BYTES  RATE ...
+//!                                                           ONE ALL of read, copy, triad; SHARING of the cores share it,
+//!                                                           and each went through BYTES
 //! task SECONDS                                              beside its kernel
 //! ```
 
 use super::measured::{Bandwidth, Measured, Place, Rate, Stream};
 use super::{Cache, CacheKind, Hardware, Machine, Node, Unit, UnitKind};
+use crate::date;
 use crate::error::{Error, ErrorKind, Result};
 use crate::perf::words::{Words, escaped};
 use crate::plan::Fingerprint;
@@ -64,11 +67,7 @@ impl MachineFile {
             lines.push(format!("memory {id} {} {}", or_dash(bytes), or_dash(limit)));
         }
         for unit in &self.machine.units {
-            let kind = match unit.kind {
-                UnitKind::Cpu => "cpu",
-                UnitKind::Test => "test",
-            };
-            lines.push(format!("unit {kind} {} {}", unit.memory, or_dash(unit.core)));
+            lines.push(format!("unit {} {} {}", unit.kind.name(), unit.memory, or_dash(unit.core)));
         }
         for cache in caches {
             let kind = CACHE_KINDS.iter().find(|(_, kind)| *kind == cache.kind).map_or("", |(name, _)| name);
@@ -81,14 +80,14 @@ impl MachineFile {
             lines.push(line);
         }
         if let Some(measured) = &self.measured {
-            lines.push(format!("measured {} {}", date_text(measured.date), measured.n_cores));
+            lines.push(format!("measured {} {}", date::time(measured.date), measured.n_cores));
             for (dtype, rate) in [("f32", measured.flops_f32), ("f64", measured.flops_f64)] {
                 lines.push(format!("flops {dtype} {} {}", rate.one, rate.all));
             }
             for Bandwidth { place, rates } in &measured.bandwidths {
                 let owner = if place.is_own { "own" } else { "shared" };
                 let (label, capacity, bytes) = (name(&place.name), or_dash(place.capacity), place.bytes);
-                let mut line = format!("bandwidth {label} {capacity} {owner} {bytes}");
+                let mut line = format!("bandwidth {label} {capacity} {owner} {} {bytes}", place.n_sharing);
                 rates.iter().for_each(|rate| line.push_str(&format!(" {} {}", rate.one, rate.all)));
                 lines.push(line);
             }
@@ -269,11 +268,9 @@ impl Reader {
                 }
             }
             "unit" => {
-                let kind = match words.text("a kind of unit")?.as_str() {
-                    "cpu" => UnitKind::Cpu,
-                    "test" => UnitKind::Test,
-                    other => return Err(format!("there is no kind of unit '{other}'")),
-                };
+                let kind = words.text("a kind of unit")?;
+                let known = UnitKind::ALL.into_iter().find(|known| known.name() == kind);
+                let kind = known.ok_or_else(|| format!("there is no kind of unit '{kind}'"))?;
                 let memory: usize = words.number("a memory")?;
                 let core = optional(words, "a core")?;
                 match &mut self.machine {
@@ -303,8 +300,8 @@ impl Reader {
             }
             "measured" => {
                 let date = words.text("a date")?;
-                let date =
-                    date_of(&date).ok_or_else(|| format!("'{date}' is no date such as {}", date_text(0)))?;
+                let date = date::parse(&date)
+                    .ok_or_else(|| format!("'{date}' is no date such as {}", date::time(0)))?;
                 let n_cores = words.number("a number of cores")?;
                 self.measured = Some(Measured { date, n_cores, ..Measured::default() });
             }
@@ -351,48 +348,19 @@ fn measurement(measured: &mut Measured, seen: &mut [bool; 2], what: &str, words:
                 "shared" => false,
                 other => return Err(format!("a place is own or shared, not '{other}'")),
             };
+            let n_sharing = words.number("a number of cores that share it")?;
             let bytes = words.number("bytes")?;
             let mut rates = [Rate::default(); Stream::ALL.len()];
             for found in &mut rates {
                 *found = rate(words)?;
             }
-            measured.bandwidths.push(Bandwidth { place: Place { name, capacity, is_own, bytes }, rates });
+            measured
+                .bandwidths
+                .push(Bandwidth { place: Place { name, capacity, is_own, n_sharing, bytes }, rates });
         }
         _ => measured.task_seconds = Some(positive(words, "seconds")?),
     }
     Ok(())
-}
-
-/// Days from 1970-01-01 to a date, by counting years from March, so that a leap day ends a year.
-fn days_of(year: u64, month: u64, day: u64) -> u64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
-}
-
-/// Seconds since 1970 as a date and a time.
-pub fn date_text(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1970 + days / 366;
-    while days_of(year + 1, 1, 1) <= days {
-        year += 1;
-    }
-    let month = (1..=12).rev().find(|&month| days_of(year, month, 1) <= days).unwrap_or(1);
-    let day = days - days_of(year, month, 1) + 1;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-fn date_of(text: &str) -> Option<u64> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<u64>().ok();
-    let days = {
-        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-        let is_sane = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-        is_sane.then(|| days_of(year, month, day))?
-    };
-    let seconds = 86_400 * days + 3600 * number(11..13)? + 60 * number(14..16)? + number(17..19)?;
-    // Only what is written is read.
-    (date_text(seconds) == text).then_some(seconds)
 }
 
 #[cfg(test)]

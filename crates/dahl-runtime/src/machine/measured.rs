@@ -47,10 +47,12 @@ impl Stream {
 pub struct Place {
     /// `L1`, `L2`, … or `memory`.
     pub name: String,
-    /// What the cache holds, for one core's share of it; none for memory.
+    /// What the cache holds; none for memory.
     pub capacity: Option<u64>,
-    /// Whether it belongs to one core alone.
+    /// Whether it belongs to one core alone, with all of the core's hardware threads.
     pub is_own: bool,
+    /// How many of the cores (hardware threads) that were measured share it.
+    pub n_sharing: usize,
     /// The bytes that one core went through.
     pub bytes: u64,
 }
@@ -84,14 +86,17 @@ pub struct Measured {
 impl Measured {
     /// What each of `n_workers` workers can do while all of them are at work.
     pub fn peaks(&self, n_workers: usize) -> Peaks {
-        // Between one and all nothing was measured; all cores are the careful guess.
-        let per_worker = |rate: &Rate| match n_workers {
-            0 | 1 => rate.one,
-            _ => rate.all / self.n_cores.max(1) as f64,
+        // Between one and all nothing was measured: nobody is faster than alone, and together they are not faster than all.
+        // Workers beyond the cores wait for a core; who has one is as fast as with a worker on each.
+        let n_at_once = n_workers.clamp(1, self.n_cores.max(1));
+        let per_worker = |rate: &Rate| match n_at_once {
+            1 => rate.one,
+            n => rate.one.min(rate.all / n as f64),
         };
+        let share = |place: &Place| Some(place.capacity? / place.n_sharing.clamp(1, n_at_once) as u64);
         let level = |bandwidth: &Bandwidth| Level {
             name: bandwidth.place.name.clone(),
-            bytes: bandwidth.place.capacity,
+            bytes: share(&bandwidth.place),
             is_own: bandwidth.place.is_own,
             bytes_per_second: bandwidth.rates.iter().map(per_worker).fold(0.0, f64::max),
         };
@@ -111,25 +116,31 @@ impl Place {
     /// and well beyond the last.
     pub fn of(hardware: &Hardware, n_cores: usize) -> Vec<Place> {
         let is_data = |cache: &&Cache| cache.kind != CacheKind::Instruction && cache.bytes > 0;
+        // Caches of a core that runs several threads list all of them.
+        let threads_per_core = match (hardware.threads, hardware.cores) {
+            (Some(threads), Some(cores)) if cores > 0 => threads.div_ceil(cores).max(1),
+            _ => 1,
+        };
         let mut places: Vec<Place> = Vec::new();
         let mut last = 0;
         for cache in hardware.caches.iter().filter(is_data) {
             // Threads that we do not use do not need their share.
-            let sharing = cache.threads.clamp(1, n_cores.max(1)) as u64;
-            let capacity = cache.bytes / sharing;
+            let n_sharing = cache.threads.clamp(1, n_cores.max(1));
+            let bytes = cache.bytes / n_sharing as u64 / 2;
             let nearer = places.last().map_or(0, |place| place.bytes);
             last = last.max(cache.bytes);
-            // Half of it, so that what else there is finds room too; unless that is as much as in the cache before.
-            if capacity / 2 > nearer {
-                let name = format!("L{}", cache.level);
-                let is_own = cache.threads == 1;
-                places.push(Place { name, capacity: Some(capacity), is_own, bytes: capacity / 2 });
+            // Half of one core's share, so that what else there is finds room too; unless that is as much as in the cache before.
+            if bytes > nearer {
+                let (name, capacity) = (format!("L{}", cache.level), Some(cache.bytes));
+                let is_own = cache.threads <= threads_per_core;
+                places.push(Place { name, capacity, is_own, n_sharing, bytes });
             }
         }
         let beyond = 4 * if last > 0 { last } else { UNKNOWN_CACHE_BYTES };
         let room = hardware.memory_limit_bytes.or(hardware.memory_bytes).unwrap_or(u64::MAX) / 8;
         let bytes = beyond.min(room) / n_cores.max(1) as u64;
-        places.push(Place { name: "memory".to_string(), capacity: None, is_own: false, bytes });
+        let n_sharing = n_cores.max(1);
+        places.push(Place { name: "memory".to_string(), capacity: None, is_own: false, n_sharing, bytes });
         places
     }
 }
@@ -152,12 +163,13 @@ mod tests {
         ];
         let hardware = Hardware { caches, ..Hardware::default() };
         let places = Place::of(&hardware, 2);
-        let found: Vec<_> = places.iter().map(|p| (p.name.as_str(), p.capacity, p.is_own, p.bytes)).collect();
+        let found: Vec<_> =
+            places.iter().map(|p| (p.name.as_str(), p.capacity, p.is_own, p.n_sharing, p.bytes)).collect();
         let expected = [
-            ("L1", Some(32 << 10), true, 16 << 10),
-            ("L2", Some(1 << 20), true, 512 << 10),
-            ("L3", Some(16 << 20), false, 8 << 20),
-            ("memory", None, false, 64 << 20),
+            ("L1", Some(32 << 10), true, 1, 16 << 10),
+            ("L2", Some(1 << 20), true, 1, 512 << 10),
+            ("L3", Some(32 << 20), false, 2, 8 << 20),
+            ("memory", None, false, 2, 64 << 20),
         ];
         assert_eq!(found, expected);
         // A small machine is not filled up, and one that tells nothing has memory all the same.
@@ -168,8 +180,68 @@ mod tests {
     }
 
     #[test]
+    fn caches_of_a_core_with_several_threads_are_its_own() {
+        let caches = vec![
+            cache(1, CacheKind::Data, 48 << 10, 2),
+            cache(2, CacheKind::Unified, 2 << 20, 2),
+            cache(3, CacheKind::Unified, 32 << 20, 16),
+        ];
+        let own = |cores, threads| {
+            let hardware = Hardware { caches: caches.clone(), cores, threads, ..Hardware::default() };
+            let places = Place::of(&hardware, 16);
+            assert_eq!(places.iter().map(|p| p.n_sharing).collect::<Vec<_>>(), [2, 2, 16, 16]);
+            assert_eq!(
+                (places[0].capacity, places[0].bytes),
+                (Some(48 << 10), 12 << 10),
+                "both threads find room"
+            );
+            places.iter().map(|p| p.is_own).collect::<Vec<_>>()
+        };
+        assert_eq!(own(Some(8), Some(16)), [true, true, false, false]);
+        // Fast cores with two threads beside slow ones with one.
+        assert_eq!(own(Some(12), Some(16)), [true, true, false, false]);
+        // Two cores that share a cache, or nothing known about them.
+        for (cores, threads) in [(Some(16), Some(16)), (None, None), (Some(0), Some(16)), (Some(16), Some(0))]
+        {
+            assert_eq!(own(cores, threads), [false; 4]);
+        }
+    }
+
+    #[test]
+    fn some_workers_are_as_fast_as_alone_until_they_share_what_all_can_do() {
+        let bandwidth = |name: &str, capacity, n_sharing, rate| Bandwidth {
+            place: Place { name: name.into(), capacity, is_own: n_sharing == 1, n_sharing, bytes: 1 },
+            rates: [rate; 3],
+        };
+        let measured = Measured {
+            n_cores: 16,
+            flops_f32: Rate { one: 100.0, all: 1200.0 },
+            bandwidths: vec![
+                bandwidth("L2", Some(1000), 1, Rate { one: 80.0, all: 1280.0 }),
+                bandwidth("L3", Some(8000), 8, Rate { one: 40.0, all: 320.0 }),
+                bandwidth("memory", None, 16, Rate { one: 20.0, all: 80.0 }),
+            ],
+            ..Measured::default()
+        };
+        let found = |n_workers: usize| {
+            let peaks = measured.peaks(n_workers);
+            let levels = peaks.levels.iter().map(|level| (level.bytes, level.bytes_per_second));
+            (peaks.flops_f32, levels.collect::<Vec<_>>())
+        };
+        let alone = (100.0, vec![(Some(1000), 80.0), (Some(8000), 40.0), (None, 20.0)]);
+        assert_eq!(found(1), alone);
+        assert_eq!(found(0), alone);
+        assert_eq!(found(4), (100.0, vec![(Some(1000), 80.0), (Some(2000), 40.0), (None, 20.0)]));
+        assert_eq!(found(10), (100.0, vec![(Some(1000), 80.0), (Some(1000), 32.0), (None, 8.0)]));
+        let all = (75.0, vec![(Some(1000), 80.0), (Some(1000), 20.0), (None, 5.0)]);
+        assert_eq!(found(16), all);
+        // A kernel of one of more workers than cores has a core for itself while it runs.
+        assert_eq!(found(64), all);
+    }
+
+    #[test]
     fn workers_share_what_all_cores_can_do() {
-        let place = Place { name: "memory".into(), capacity: None, is_own: false, bytes: 1 };
+        let place = Place { name: "memory".into(), capacity: None, is_own: false, n_sharing: 2, bytes: 1 };
         let rates = [Rate { one: 10.0, all: 16.0 }, Rate { one: 12.0, all: 15.0 }, Rate::default()];
         let measured = Measured {
             n_cores: 2,

@@ -12,7 +12,8 @@ pub use file::MachineFile;
 pub use measured::{Bandwidth, Measured, Place, Rate, Stream};
 pub use peaks::{Level, Peaks};
 pub use pin::pin_current_thread;
-pub use resident::peak_resident_bytes;
+pub(crate) use resident::resident_bytes_at;
+pub use resident::{peak_resident_bytes, resident_bytes_in};
 
 /// Index of a memory in a [`Machine`]. Memory 0 is the host's.
 pub type MemoryId = usize;
@@ -31,6 +32,9 @@ pub enum UnitKind {
 }
 
 impl UnitKind {
+    /// All of them.
+    pub const ALL: [UnitKind; 2] = [UnitKind::Cpu, UnitKind::Test];
+
     /// The kind in a word, as traces and performance models have it.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! How much memory this process has.
 
-#![cfg_attr(all(unix, not(target_os = "linux")), expect(unsafe_code, reason = "calls the C library"))]
+#![cfg_attr(unix, expect(unsafe_code, reason = "calls the C library"))]
 
 /// The most bytes of memory that this process has had at a time, or 0 where the system does not tell.
 pub fn peak_resident_bytes() -> usize {
@@ -30,9 +30,59 @@ pub fn peak_resident_bytes() -> usize {
     0
 }
 
+/// How many bytes of a piece of memory the system has given to this process so far: of an allocation, the pages that were
+/// touched. None where the system does not tell.
+pub fn resident_bytes_in(memory: &[u8]) -> Option<usize> {
+    resident_bytes_at(memory.as_ptr(), memory.len())
+}
+
+/// The same of memory that may be written meanwhile, or whose elements nobody may look at.
+pub(crate) fn resident_bytes_at(pointer: *const u8, bytes: usize) -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: it asks for a number and has no other effect.
+        let page =
+            usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|&page| page > 0)?;
+        let (start, end) = (pointer as usize, pointer as usize + bytes);
+        let first = start / page * page;
+        let mut states = vec![0_u8; (end - first).div_ceil(page)];
+        if bytes == 0 {
+            return Some(0);
+        }
+        // SAFETY: the address is that of a page, and there is a byte for each page up to the end. The pages themselves are
+        // not touched, and if one is not there the call fails.
+        let failed =
+            unsafe { libc::mincore(first as *mut libc::c_void, end - first, states.as_mut_ptr()) } != 0;
+        let part = |i: usize| (first + (i + 1) * page).min(end) - (first + i * page).max(start);
+        let resident = states.iter().enumerate().filter(|(_, state)| **state & 1 == 1);
+        (!failed).then(|| resident.map(|(i, _)| part(i)).sum())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (pointer, bytes);
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn of_an_allocation_only_what_is_touched_counts() {
+        let n = 64 << 20;
+        let mut bytes = vec![0_u8; n];
+        let untouched = resident_bytes_in(&bytes).unwrap();
+        assert!(untouched < n / 4, "{untouched}");
+        // A piece in the middle, which begins and ends within a page.
+        let range = (8 << 20) + 100..(24 << 20) + 33;
+        bytes[range.clone()].fill(1);
+        assert_eq!(resident_bytes_in(&bytes[range.clone()]), Some(range.len()));
+        let touched = resident_bytes_in(&bytes).unwrap();
+        assert!(touched >= range.len() && touched < n / 2, "{touched}");
+        assert_eq!(resident_bytes_in(&[]), Some(0));
+    }
 
     #[test]
     #[cfg(unix)]

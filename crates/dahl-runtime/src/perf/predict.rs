@@ -8,7 +8,7 @@ use super::models::{Estimate, Models, Source};
 use super::simulate::{Execution, Setup, Simulated, simulate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Edge, Lowered, TaskId};
-use crate::machine::Unit;
+use crate::machine::{Measured, Unit};
 use crate::plan::{Order, Plan};
 use std::collections::HashMap;
 
@@ -33,6 +33,12 @@ impl Default for Costs {
 impl Costs {
     /// A runtime that takes no time.
     pub const NONE: Costs = Costs { task_seconds: 0.0, wait_seconds: 0.0 };
+
+    /// What was measured on a machine; of what was not, the usual.
+    pub fn of(measured: &Measured) -> Costs {
+        let usual = Costs::default();
+        Costs { task_seconds: measured.task_seconds.unwrap_or(usual.task_seconds), ..usual }
+    }
 }
 
 /// One task on the critical path.

@@ -23,6 +23,8 @@ pub struct CutOptions {
     pub implementations: Vec<String>,
     /// Codelets that must be computed by a certain implementation, whatever else is said.
     pub forced: Vec<(String, String)>,
+    /// Whether the graph was fused before it is cut, where there is a codelet for that.
+    pub fusion: bool,
 }
 
 impl Default for CutOptions {
@@ -33,6 +35,7 @@ impl Default for CutOptions {
             max_groups: 16,
             implementations: ["lanes", "flat", "reference"].map(String::from).to_vec(),
             forced: Vec::new(),
+            fusion: true,
         }
     }
 }
@@ -94,7 +97,7 @@ impl CutOptions {
         Ok(())
     }
 
-    /// Reads what `Display` writes.
+    /// Reads what `Display` writes, as long as the tilings mention all axes that the heuristic's do.
     pub fn parse(text: &str) -> Result<CutOptions> {
         let mut options = CutOptions::default();
         for word in text.split_whitespace() {
@@ -105,6 +108,8 @@ impl CutOptions {
                 ("impl", value) => options.set_impls(value)?,
                 ("group", value) => options.tiles_per_group = number(value)?,
                 ("groups", value) => options.max_groups = number(value)?,
+                ("fusion", "on") => options.fusion = true,
+                ("fusion", "off") => options.fusion = false,
                 _ => return Err(unknown()),
             }
         }
@@ -131,7 +136,8 @@ impl CutOptions {
 impl fmt::Display for CutOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = format!("tiles:{} impl:{}", self.tiles(), self.impls());
-        write!(text, " group:{} groups:{}", self.tiles_per_group, self.max_groups)?;
+        let fusion = if self.fusion { "on" } else { "off" };
+        write!(text, " group:{} groups:{} fusion:{fusion}", self.tiles_per_group, self.max_groups)?;
         f.write_str(&text)
     }
 }
@@ -169,7 +175,7 @@ mod tests {
         assert_eq!(options.tiles(), "i=100max/n=8");
         options.set_impls("flat,conv2d=reference").unwrap();
         assert_eq!(options.impls(), "flat,lanes,reference,conv2d=reference");
-        options.tiles_per_group = 4;
+        (options.tiles_per_group, options.fusion) = (4, false);
         assert_eq!(CutOptions::parse(&options.to_string()).unwrap(), options);
     }
 
@@ -181,7 +187,7 @@ mod tests {
         for text in ["", "a=", "=b", "lanes,,flat"] {
             assert!(CutOptions::default().set_impls(text).is_err(), "{text}");
         }
-        for text in ["n=16", "tiles:", "groups:0", "group:x", "other:1"] {
+        for text in ["n=16", "tiles:", "groups:0", "group:x", "fusion:maybe", "other:1"] {
             assert!(CutOptions::parse(text).is_err(), "{text}");
         }
     }

@@ -20,6 +20,7 @@
 //! Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker `w`; the
 //! one after the last worker's is the program's.
 
+use super::json::quoted;
 use super::{BlockInfo, Event, Release, Scene, Schedule, TaskInfo, Trace, Transfer, WorkerInfo};
 use crate::graph::{Edge, EdgeKind};
 use std::io::{self, BufRead, Write};
@@ -88,18 +89,6 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "[\"end\",{n_lines}]")
 }
 
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if (c as u32) < 0x20 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
-}
-
 fn or_null(number: Option<usize>) -> String {
     number.map_or_else(|| "null".to_string(), |number| number.to_string())
 }
@@ -137,6 +126,11 @@ pub(super) fn read(input: impl BufRead) -> Result<Trace, String> {
             if expected != n_lines {
                 return Err(in_line(format!("there should be {expected} lines before, not {n_lines}")));
             }
+            if trace.ticks_per_second == 0.0 {
+                return Err(
+                    "it has no line 'clock', without which nothing can be said about times".to_string()
+                );
+            }
             trace.scene = Arc::new(scene);
             return Ok(trace);
         } else {
@@ -156,7 +150,7 @@ fn not_ours() -> String {
 fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -> Result<(), String> {
     let n_workers = scene.workers.len();
     match what {
-        "clock" => trace.ticks_per_second = f.number()?,
+        "clock" => trace.ticks_per_second = f.amount("a number of ticks per second", |ticks| ticks > 0.0)?,
         "schedule" => {
             let name = f.text()?;
             let known = SCHEDULES.iter().find(|(known, _)| *known == name);
@@ -180,7 +174,8 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
                 WARM => false,
                 other => return Err(format!("a task is {COLD} or {WARM}, not '{other}'")),
             };
-            let (tile, bytes, flops) = ((f.number()?, f.number()?), f.number()?, f.number()?);
+            let (tile, bytes) = ((f.number()?, f.number()?), f.number()?);
+            let flops = f.amount("a number of operations", |flops| flops >= 0.0)?;
             let (worker, line) = (f.optional()?, f.text()?);
             scene.tasks.push(TaskInfo {
                 codelet,
@@ -278,6 +273,16 @@ impl Fields {
             Some(Value::Bare(bare)) => bare.parse().map_err(|_| format!("'{bare}' is no number that fits")),
             Some(Value::Text(text)) => Err(format!("there should be a number instead of \"{text}\"")),
             None => Err("a number is missing".to_string()),
+        }
+    }
+
+    /// A finite number that can be what it stands for.
+    fn amount(&mut self, what: &str, is_sane: impl Fn(f64) -> bool) -> Result<f64, String> {
+        let number: f64 = self.number()?;
+        if number.is_finite() && is_sane(number) {
+            Ok(number)
+        } else {
+            Err(format!("{number} is not {what}"))
         }
     }
 

@@ -14,6 +14,7 @@ mod scene;
 mod idle;
 mod usage;
 pub mod stats;
+mod json;
 mod file;
 mod perfetto;
 mod paje;

@@ -4,7 +4,7 @@ use super::*;
 use crate::turn::Turn;
 use dahl_runtime::ErrorKind;
 use dahl_runtime::engine::{Pool, Session};
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{Machine, Measured};
 use dahl_runtime::perf::{Costs, Sources, Why, predict};
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::Policy;
@@ -104,4 +104,12 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
         assert!(found.step_seconds > 0.0 && found.busy.len() == workers);
         assert!(found.busy.iter().all(|busy| (0.0..=1.0 + 1e-9).contains(busy)), "{found:?}");
     }
+}
+
+#[test]
+fn costs_are_those_that_were_measured_where_they_were() {
+    let usual = Costs::default();
+    assert_eq!(Costs::of(&Measured::default()), usual);
+    let measured = Measured { task_seconds: Some(3e-7), ..Measured::default() };
+    assert_eq!(Costs::of(&measured), Costs { task_seconds: 3e-7, ..usual });
 }

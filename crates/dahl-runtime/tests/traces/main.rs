@@ -171,6 +171,16 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
     let mut text = Vec::new();
     traced(&turn, &Machine::with_workers(1), true, 2, 16).write(Format::Json, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
+    let line =
+        |what: &str| text.lines().find(|line| line.starts_with(&format!("[\"{what}\""))).expect("a line");
+    let with_clock = |clock: &str| text.replacen(line("clock"), &format!("[\"clock\",{clock}]"), 1);
+    let with_flops = |flops: &str| {
+        let mut fields: Vec<&str> = line("task").split(',').collect();
+        // From the end, where nothing has commas in it: flops, worker, line.
+        let at = fields.len() - 3;
+        fields[at] = flops;
+        text.replacen(line("task"), &fields.join(","), 1)
+    };
     let cases = [
         ("", "it is not a trace of dahl"),
         ("digraph {}", "it is not a trace of dahl"),
@@ -186,6 +196,15 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         (&text.replacen("[\"clock\",", "[\"clock\",\"", 1), "a string does not end"),
         (&text.replacen("[\"clock\",", "[\"clock\",x", 1), "is no number"),
         (&text.replacen("[\"release\",", "[\"release\",1,2,3],[", 1), "line "),
+        (&with_clock("0"), "line 2: 0 is not a number of ticks per second"),
+        (&with_clock("-1e9"), "-1000000000 is not a number of ticks per second"),
+        (&with_clock("NaN"), "NaN is not a number of ticks per second"),
+        (&with_clock("inf"), "inf is not a number of ticks per second"),
+        (&with_clock("1e999"), "inf is not a number of ticks per second"),
+        (&text.replacen(line("clock"), line("schedule"), 1), "no line 'clock'"),
+        (&with_flops("NaN"), "NaN is not a number of operations"),
+        (&with_flops("inf"), "inf is not a number of operations"),
+        (&with_flops("-1"), "-1 is not a number of operations"),
     ];
     let path = std::env::temp_dir().join(format!("dahl-{}-broken.json", std::process::id()));
     for (content, expected) in cases {

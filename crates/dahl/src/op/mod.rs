@@ -58,6 +58,10 @@ pub mod conv2d_dw;
 pub use conv2d_dw::forms::*;
 pub mod conv2d_dx;
 pub use conv2d_dx::forms::*;
+pub mod conv2d_relu_max_pool;
+pub use conv2d_relu_max_pool::forms::*;
+pub mod conv2d_relu_max_pool_dw;
+pub use conv2d_relu_max_pool_dw::forms::*;
 pub mod cross_entropy;
 pub use cross_entropy::forms::*;
 pub mod cross_entropy_backward;
@@ -148,6 +152,7 @@ pub mod vecmat;
 pub use vecmat::forms::*;
 
 use dahl_runtime::codelet::Codelet;
+use dahl_runtime::graph::Fusion;
 
 /// Every codelet: what registration, documentation, conformance tests and benchmarks go through.
 pub static CODELETS: &[&Codelet] = &[
@@ -231,6 +236,16 @@ pub static CODELETS: &[&Codelet] = &[
     &dot::CODELET,
     &transpose::CODELET,
     &diagonal::CODELET,
+    // Several of the above in one.
+    &conv2d_relu_max_pool::CODELET,
+    &conv2d_relu_max_pool_dw::CODELET,
+];
+
+/// The rules by which recorded tasks become fused ones, in the order in which they are tried.
+pub static FUSIONS: &[&Fusion] = &[
+    &conv2d_relu_max_pool::FUSION,
+    &conv2d_relu_max_pool_dw::FUSION,
+    &conv2d_relu_max_pool_dw::FUSION_WITH_DX,
 ];
 
 /// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.

@@ -10,17 +10,4 @@ pub const PLANNED: &[(&str, &str)] = &[
     ("flatten", "x[n,c,y,x] -> f[n,i] where i = c*h*w+y*w+x, y<h, x<w"),
     // Rows back to images.
     ("flatten_backward", "df[n,i] -> dx[n,c,y,x] where i = c*h*w+y*w+x, y<h, x<w"),
-    // Convolution, bias, ReLU and max pooling in one pass. A partial sum cannot go through ReLU and maximum, so
-    // neither channels nor windows are split: y does not accumulate.
-    (
-        "conv2d_relu_max_pool",
-        "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,py,px] arg[n,k,py,px] \
-         where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
-    ),
-    // Its weight gradient straight from the pooled gradient, without the gradient in between.
-    (
-        "conv2d_relu_max_pool_dw",
-        "x[n,c,iy,ix]?0 dy[n,k,py,px] arg[n,k,py,px] -> dw[k,c,ky,kx] += \
-         where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
-    ),
 ];

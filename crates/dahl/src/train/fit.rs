@@ -10,6 +10,7 @@ use super::run::{Prepared, Run};
 use super::saved;
 use super::state::Part;
 use super::step::StepInfo;
+use super::used::{self, ArenaUse};
 use super::{Trainer, diagnose};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -112,6 +113,7 @@ impl<'a, T: Real> Fit<'a, T> {
             planned_bytes: self.run.store.bytes()
                 + steps.map(|step| step.plan.bytes).sum::<usize>()
                 + copy.sum::<usize>(),
+            used: Vec::new(),
             plans: self.run.plans.clone(),
             epochs: Vec::new(),
             trace: Trace::default(),
@@ -176,9 +178,19 @@ impl<'a, T: Real> Fit<'a, T> {
                 break;
             }
         }
+        report.used = self.used();
         report.n_steps = self.position.step;
         report.checkpoint = self.saved.take();
         Ok(report)
+    }
+
+    /// What the run has taken of each memory.
+    fn used(&self) -> Vec<ArenaUse> {
+        let copies = self.before.iter().map(|copy| size_of_val(copy.as_slice())).sum();
+        // Copied whole, so all of it was touched.
+        let steps = self.training.iter().map(|step| ("training", step));
+        let steps = steps.chain(self.evaluation.iter().map(|step| ("evaluation", step)));
+        used::arenas(&self.run.store, steps, (copies, Some(copies)))
     }
 
     /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that none begins with a wait.

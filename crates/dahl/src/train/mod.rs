@@ -11,7 +11,9 @@ mod saved;
 mod state;
 mod step;
 mod trainer;
+mod used;
 
 pub use checkpoint::Checkpoint;
 pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, StepDump};
 pub use trainer::{Schedule, Trainer};
+pub use used::ArenaUse;

@@ -1,5 +1,6 @@
 //! What training tells: as it goes on, per epoch, and at the end.
 
+use super::used::ArenaUse;
 use dahl_runtime::plan::PlanFile;
 use dahl_runtime::trace::{Trace, Usage};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,8 @@ pub struct Report {
     /// Bytes of everything that was planned: the steps of all batches, weights and data, and the copy of what training changes
     /// that is kept in case a number goes wrong.
     pub planned_bytes: usize,
+    /// What was planned and what was taken of each memory, by what it is for.
+    pub used: Vec<ArenaUse>,
     /// The plans of all steps, as they were executed.
     pub plans: PlanFile,
     /// The epochs that ended in this run.

@@ -96,11 +96,14 @@ impl<'a, T: Real> Run<'a, T> {
     fn plan(&mut self, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
         let Trainer { machine, cut, schedule, plans, kept_plans, optimizer, .. } = self.trainer;
         let (model, store, state) = (self.model, &self.store, &self.state);
-        let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE };
-        let step = Step::record(recipe, n, kind)?;
         let name = kind.name(n);
         // Plan files hold what a run consists of, not what looks into it.
         let is_planned = matches!(kind, StepKind::Train | StepKind::Evaluate);
+        // A plan is for the graph that it was made from, with fused tasks or without.
+        let planned = plans.as_ref().filter(|_| is_planned).and_then(|plans| plans.fuses(&name));
+        let fusion = planned.unwrap_or(self.trainer.fusion.unwrap_or(cut.fusion));
+        let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE, fusion };
+        let step = Step::record(recipe, n, kind)?;
         // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit this machine.
         let kept = kept_plans.as_ref().filter(|_| is_planned).and_then(|plans| {
             let planned = plans.plan(&name, &step.graph, machine).ok()?;

@@ -43,7 +43,8 @@ pub(super) fn restore<T: Real>(
     let position = Position::load(&checkpoint.settings)?;
     let mut differences: Vec<String> = Vec::new();
     for (key, value) in settings {
-        let found = checkpoint.settings.get(key).map(String::as_str).unwrap_or_default();
+        let before = if key == FUSION { OFF } else { "" };
+        let found = checkpoint.settings.get(key).map_or(before, String::as_str);
         if found != value {
             let short =
                 |text: &str| if text.contains('\n') { "another".to_string() } else { format!("'{text}'") };
@@ -80,6 +81,11 @@ pub(super) fn restore<T: Real>(
 /// steps are planned anew; [`restore`] sees to it that they are cut as before.
 pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
     let mut trainer = trainer.clone();
+    if let Some(checkpoint) = &trainer.resume {
+        // Checkpoints that do not say were made before there was fusion.
+        let fusion = checkpoint.settings.get(FUSION).is_some_and(|fusion| fusion == ON);
+        trainer.fusion = trainer.fusion.or(Some(fusion));
+    }
     let plans = trainer.resume.as_ref().filter(|_| trainer.plans.is_none()).and_then(|checkpoint| {
         let is_same = checkpoint.settings.get(SCHEDULE) == Some(&format!("{:?}", trainer.schedule));
         let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan).ok();
@@ -91,6 +97,11 @@ pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
 
 /// The setting that tells who decided which worker executes what; bits do not depend on it.
 const SCHEDULE: &str = "note.schedule";
+
+/// The setting that tells whether there are fused tasks.
+const FUSION: &str = "fusion";
+const ON: &str = "on";
+const OFF: &str = "off";
 
 /// Every array of a run that training changes, parameter by parameter, with the name it has in a checkpoint.
 fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
@@ -121,6 +132,7 @@ pub(super) fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeM
         ("seed".to_string(), seed.to_string()),
         ("data".to_string(), fingerprint(run.data)?),
         ("cut".to_string(), run.plans.cut_hash().to_string()),
+        (FUSION.to_string(), if run.plans.has_fused() { ON } else { OFF }.to_string()),
     ]);
     if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {
         settings.insert("steps in all".to_string(), n_steps.to_string());

@@ -11,7 +11,7 @@ use crate::optim::Optimizer;
 use crate::random::Stream;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Ports, Store};
-use dahl_runtime::graph::{Graph, Recorded, Role, Var};
+use dahl_runtime::graph::{Graph, Recorded, Role, Var, fuse};
 use std::ops::RangeInclusive;
 
 /// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are short, and so few that
@@ -66,6 +66,8 @@ pub(super) struct Recipe<'a> {
     pub state: &'a State,
     pub part: Part,
     pub dtype: Dtype,
+    /// Whether tasks are fused.
+    pub fusion: bool,
 }
 
 /// A recorded step and its ports and outputs.
@@ -114,14 +116,36 @@ impl Step {
             (_, Pixels::Streamed) => *DEPTH.start(),
             (_, Pixels::Resident { .. }) => *DEPTH.end(),
         };
-        let step = Step::record_ahead(recipe, n, kind, depth)?;
+        let step = Step::record_fused(recipe, n, kind, depth)?;
         let flops: f64 = step.graph.tasks().iter().map(Recorded::flops).sum();
         let fitting = depth.min(((FLOPS_AHEAD / flops) as usize).max(*DEPTH.start()));
-        if fitting == depth { Ok(step) } else { Step::record_ahead(recipe, n, kind, fitting) }
+        if fitting == depth { Ok(step) } else { Step::record_fused(recipe, n, kind, fitting) }
+    }
+
+    /// Records a step and fuses its tasks, unless somebody wants to look at all that is computed.
+    fn record_fused(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
+        let step = Step::record_ahead(recipe, n, kind, depth)?;
+        if recipe.fusion && kind != StepKind::Diagnose { step.fused() } else { Ok(step) }
+    }
+
+    /// The same step with fused tasks. Ports and outputs are never fused away.
+    fn fused(mut self) -> Result<Step> {
+        let fused = fuse(std::mem::replace(&mut self.graph, Graph::new(1)), op::FUSIONS)?;
+        let renumber = |var: &mut Var| *var = fused.var(*var).unwrap_or(*var);
+        renumber(&mut self.index);
+        if let Some((images, labels)) = &mut self.streamed {
+            renumber(images);
+            renumber(labels);
+        }
+        let some = [&mut self.rate, &mut self.number, &mut self.counter, &mut self.metrics];
+        some.into_iter().flatten().for_each(renumber);
+        self.dumped.iter_mut().for_each(renumber);
+        self.graph = fused.graph;
+        Ok(self)
     }
 
     fn record_ahead(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
-        let Recipe { model, optimizer, store, state, part, dtype } = recipe;
+        let Recipe { model, optimizer, store, state, part, dtype, .. } = recipe;
         let pixels = state.pixels(part);
         let mut graph = Graph::new(depth);
         let weights = store.record(&mut graph, state.weights);
@@ -244,7 +268,7 @@ mod tests {
     use dahl_runtime::plan::{Cut, CutOptions};
 
     /// A training step on batches of `n`, with nothing but zeros for images.
-    fn recorded(mut model: Sequential, shape: [usize; 3], n: usize) -> Step {
+    fn recorded(mut model: Sequential, shape: [usize; 3], n: usize, fusion: bool) -> Step {
         let split = Split::new(vec![0; n * shape.iter().product::<usize>()], vec![0; n]).unwrap();
         let classes = model.classes().unwrap();
         let (name, class_names) = ("zeros".to_string(), Vec::new());
@@ -254,8 +278,8 @@ mod tests {
         let trainer = Trainer::new(&Machine::with_workers(1));
         let state = State::new::<f32>(&mut store, &trainer, &model, &data).unwrap();
         let (model, store, state) = (&model, &store, &state);
-        let recipe =
-            Recipe { model, optimizer: &Optimizer::SGD, store, state, part: Part::Train, dtype: Dtype::F32 };
+        let (optimizer, part, dtype) = (&Optimizer::SGD, Part::Train, Dtype::F32);
+        let recipe = Recipe { model, optimizer, store, state, part, dtype, fusion };
         Step::record(recipe, n, StepKind::Train).unwrap()
     }
 
@@ -263,7 +287,7 @@ mod tests {
     fn tasks_of_a_layer_name_the_line_that_appended_it() {
         let line = line!() + 1;
         let model = Sequential::new([1, 6, 6]).conv2d(2, 3).relu().flatten().dense(3);
-        let step = recorded(model, [1, 6, 6], 4);
+        let step = recorded(model, [1, 6, 6], 4, true);
         for recorded in step.graph.tasks() {
             let (name, at) = (recorded.codelet.name, recorded.location);
             let is_step = name.starts_with("load") || ["softmax_ce", "sgd"].contains(&name);
@@ -274,8 +298,16 @@ mod tests {
 
     #[test]
     fn a_default_step_keeps_chunks_of_samples_whole_from_load_to_gradient() {
-        let model = Sequential::seed([1, 28, 28], 10);
-        let step = recorded(model, [1, 28, 28], 64);
+        for fusion in [false, true] {
+            let step = recorded(Sequential::seed([1, 28, 28], 10), [1, 28, 28], 64, fusion);
+            let has = |name: &str| step.graph.tasks().iter().any(|task| task.codelet.name == name);
+            assert_eq!(has("conv2d"), !fusion);
+            assert_eq!(has("conv2d_relu_max_pool_dw"), fusion);
+            check_chunks(&step);
+        }
+    }
+
+    fn check_chunks(step: &Step) {
         let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         let count = |name: &str| lowered.tasks().iter().filter(|task| task.codelet == name).count();

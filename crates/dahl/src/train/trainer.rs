@@ -67,6 +67,8 @@ pub struct Trainer {
     pub(super) cut: CutOptions,
     /// Where the cut comes from.
     pub(super) origin: String,
+    /// Whether tasks are fused, if that was said.
+    pub(super) fusion: Option<bool>,
     pub(super) trace_capacity: usize,
     pub(super) plans: Option<Arc<PlanFile>>,
     pub(super) watchdog: Option<Duration>,
@@ -117,6 +119,7 @@ impl Trainer {
             schedule: Schedule::Replay,
             cut: CutOptions::default(),
             origin: "heuristic".to_string(),
+            fusion: None,
             trace_capacity: 1 << 16,
             plans: None,
             watchdog: None,
@@ -192,13 +195,21 @@ impl Trainer {
         self
     }
 
+    /// Whether tasks that hand arrays to each other become one, where there is a codelet for that. They do, unless this says
+    /// otherwise or training goes on from a checkpoint without. The results are the same to the last bit, as long as all
+    /// numbers are finite.
+    pub fn fusion(mut self, fusion: bool) -> Self {
+        self.fusion = Some(fusion);
+        self
+    }
+
     /// How many events each worker keeps; 0 turns tracing off.
     pub fn trace_capacity(mut self, events: usize) -> Self {
         self.trace_capacity = events;
         self
     }
 
-    /// Executes these plans, whatever cut and schedule say: read from a file, or made by [`Trainer::make_plans`]. They must
+    /// Executes these plans, whatever cut, fusion and schedule say: read from a file, or made by [`Trainer::make_plans`]. They must
     /// hold every step of the run.
     pub fn plan(mut self, plans: PlanFile) -> Self {
         self.plans = Some(Arc::new(plans));
@@ -409,8 +420,8 @@ impl Trainer {
             &mut run.store,
             MANY_STEPS,
             |i, step, ports| {
-                // A rate of almost nothing: weights that grow for thousands of steps would end as infinities.
-                let info = StepInfo { number: i, rate: f64::MIN_POSITIVE, seed: self.seed };
+                // A rate of nothing: weights that grow for thousands of steps would end as infinities.
+                let info = StepInfo { number: i, rate: 0.0, seed: self.seed };
                 let batch = batches[(i % batches.len() as u64) as usize];
                 feed.fill::<T>(step, ports, batch, info)
             },

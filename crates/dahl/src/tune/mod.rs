@@ -35,7 +35,7 @@ const BYTES_OF_IMAGES: usize = 32 << 20;
 const OTHER_IMPLEMENTATIONS: [&str; 1] = ["flat"];
 
 impl Subject {
-    /// A step of a model on batches of this size. The images are blank: no kernel's time depends on them.
+    /// A step of a model on batches of this size. The images are made up: no kernel's time depends on them.
     pub fn new(model: &Sequential, batch: usize, dtype: Dtype) -> Result<Subject> {
         let input = model.input();
         let (shape, classes) = ([input[0], input[1], input[2]], model.classes()?);
@@ -47,8 +47,13 @@ impl Subject {
             Split::new((0..n * pixels).map(byte).collect(), (0..n).map(|i| (i % classes) as u8).collect())
         };
         let (train, test) = (split(n)?, split(1)?);
-        let data = Dataset { name: "blank".into(), shape, classes, class_names: Vec::new(), train, test };
+        let data = Dataset { name: "made up".into(), shape, classes, class_names: Vec::new(), train, test };
         Ok(Subject { model: model.clone(), data, batch, dtype })
+    }
+
+    /// Channels, height and width of the images.
+    pub fn shape(&self) -> [usize; 3] {
+        self.data.shape
     }
 
     /// Images per step.
@@ -56,18 +61,23 @@ impl Subject {
         self.batch
     }
 
-    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles by other implementations where
-    /// there are any.
+    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles without fusion and by other
+    /// implementations, where that makes a difference.
     pub fn candidates(&self) -> Result<Vec<CutOptions>> {
         let mut cuts = candidates(self.batch, self.dtype);
-        let heuristic = self.plan(&cuts[0], 1)?;
+        let mut others = vec![CutOptions { fusion: false, ..CutOptions::default() }];
         for names in OTHER_IMPLEMENTATIONS {
             let mut cut = CutOptions::default();
             cut.set_impls(names)?;
-            let names = |planned: &Planned| -> Vec<&str> {
-                planned.cut.tasks.iter().map(|task| task.implementation.name).collect()
-            };
-            if names(&self.plan(&cut, 1)?) != names(&heuristic) {
+            others.push(cut);
+        }
+        let tasks = |cut: &CutOptions| -> Result<Vec<(&str, &str)>> {
+            let planned = self.plan(cut, 1)?;
+            Ok(planned.lowered.tasks().iter().map(|task| (task.codelet, task.implementation)).collect())
+        };
+        let heuristic = tasks(&cuts[0])?;
+        for cut in others {
+            if tasks(&cut)? != heuristic {
                 cuts.push(cut);
             }
         }

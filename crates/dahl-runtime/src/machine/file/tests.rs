@@ -4,7 +4,7 @@ fn example() -> MachineFile {
     let cache = |level, kind, bytes| Cache { level, kind, bytes, line_bytes: Some(64), threads: 1, count: 2 };
     let rate = |one: f64| Rate { one, all: 1.9 * one };
     let bandwidth = |name: &str, capacity, one| Bandwidth {
-        place: Place { name: name.into(), capacity, is_own: capacity.is_some(), bytes: 1000 },
+        place: Place { name: name.into(), capacity, is_own: capacity.is_some(), n_sharing: 2, bytes: 1000 },
         rates: [rate(one), rate(one / 3.0), rate(one / 7.0)],
     };
     MachineFile {
@@ -105,6 +105,7 @@ fn what_was_changed_by_hand_is_read_if_it_says_so_and_makes_sense() {
         ("flops f32 120000000000", "flops f16 1", "neither f32 nor f64"),
         ("flops f32", "flops f64", "not all that is measured"),
         (" own ", " rented ", "own or shared"),
+        (" own 2 ", " own few ", "'few' is not a number of cores that share it"),
         ("measured 2027", "measured 1927", "is no date such as 1970-01-01T00:00:00Z"),
         ("measured 2027-01-15T08", "measured 2027-01-15T31", "is no date"),
         ("task 0.000000125", "task -1", "-1 is not seconds"),
@@ -141,29 +142,4 @@ fn files_are_saved_and_loaded_and_errors_name_them() {
     assert!(error.contains("dahl-machine-"), "{error}");
     let error = example().save(path.join("no/folder")).unwrap_err().to_string();
     assert!(error.contains("cannot write"), "{error}");
-}
-
-#[test]
-fn dates_are_those_of_the_calendar() {
-    for (seconds, text) in [
-        (0, "1970-01-01T00:00:00Z"),
-        (951_782_400, "2000-02-29T00:00:00Z"),
-        (951_868_799, "2000-02-29T23:59:59Z"),
-        (951_868_800, "2000-03-01T00:00:00Z"),
-        (1_735_689_599, "2024-12-31T23:59:59Z"),
-        (4_107_542_400, "2100-03-01T00:00:00Z"),
-    ] {
-        assert_eq!(date_text(seconds), text);
-        assert_eq!(date_of(text), Some(seconds));
-    }
-    for wrong in [
-        "",
-        "2024",
-        "2023-02-29T00:00:00Z",
-        "2024-13-01T00:00:00Z",
-        "2024-01-01 00:00:00Z",
-        "äääääääääääääääääääää",
-    ] {
-        assert_eq!(date_of(wrong), None, "{wrong}");
-    }
 }

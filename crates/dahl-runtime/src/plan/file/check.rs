@@ -4,7 +4,9 @@
 use super::super::hash::Fingerprint;
 use super::super::memory::adopt;
 use super::super::{Cut, Order, Placement, Plan, Planned, TaskCut};
-use super::record::{OrderRecord, StepRecord, TaskRecord, array_identity, run_identity, task_identity};
+use super::record::{
+    OrderRecord, StepRecord, TaskRecord, array_identity, fused_identity, run_identity, task_identity,
+};
 use super::{escaped, refuse};
 use crate::arena::ALIGN;
 use crate::array::Layout;
@@ -91,6 +93,7 @@ impl Checker<'_> {
                 return self.refuse(*line, message);
             }
         }
+        self.fused(graph)?;
         let fingerprint = Fingerprint::of_graph(graph);
         if self.record.graph != fingerprint {
             let planned = self.record.graph;
@@ -116,6 +119,38 @@ impl Checker<'_> {
             cut.tasks.push(task_cut);
         }
         Ok(cut)
+    }
+
+    /// Checks that the fused tasks stand for what the file says they do.
+    fn fused(&self, graph: &Graph) -> Result<()> {
+        let mut expected: Vec<(usize, String)> = graph
+            .tasks()
+            .iter()
+            .map(fused_identity)
+            .enumerate()
+            .filter(|(_, names)| !names.is_empty())
+            .collect();
+        for record in &self.record.fused {
+            let Some(at) =
+                expected.iter().position(|(task, names)| *task == record.task && *names == record.identity)
+            else {
+                let (task, names) = (record.task, &record.identity);
+                return self.refuse(
+                    record.line,
+                    format!("task {task} of the graph does not stand for {names}: {OTHER_GRAPH}"),
+                );
+            };
+            expected.remove(at);
+        }
+        match expected.first() {
+            None => Ok(()),
+            Some((task, names)) => {
+                let message = format!(
+                    "task {task} of the graph stands for {names}, and no line says so: {OTHER_GRAPH}"
+                );
+                self.refuse(self.record.line, message)
+            }
+        }
     }
 
     /// Checks that the machine is the one that was planned for. Units and order, or the scheduler.

@@ -10,6 +10,7 @@
 //! memory 131072 bytes                          MEM_MAX: what the buffers need
 //! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
 //! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
+//! fused 2 conv2d max_pool relu                 each of them that fusion put in, and what it stands for
 //! order fixed                                  or a scheduler, eager or steal, and no run lines
 //! run 17 conv2d 2/4 on 0                       each task that lowering makes of them, and its unit
 //! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset
@@ -113,6 +114,18 @@ impl PlanFile {
             return Err(Error::new(ErrorKind::Plan, message));
         };
         check::check(&self.source, record, graph, machine)
+    }
+
+    /// Whether the plan of a step has fused tasks; none if there is no plan for it. A plan is for the graph as it was
+    /// then, so whoever records the step again must fuse it or not, as this says.
+    pub fn fuses(&self, step: &str) -> Option<bool> {
+        let name = escaped(step);
+        self.steps.iter().find(|record| record.name == name).map(|record| !record.fused.is_empty())
+    }
+
+    /// Whether any step has fused tasks.
+    pub fn has_fused(&self) -> bool {
+        self.steps.iter().any(|record| !record.fused.is_empty())
     }
 
     /// The names of the steps.

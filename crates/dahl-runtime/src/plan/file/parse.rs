@@ -2,7 +2,9 @@
 //! and a machine is another question (`check`).
 
 use super::super::hash::Fingerprint;
-use super::record::{ArrayRecord, BufferRecord, Lengths, OrderRecord, RunRecord, StepRecord, TaskRecord};
+use super::record::{
+    ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, RunRecord, StepRecord, TaskRecord,
+};
 use super::{PlanFile, VERSION, refuse};
 use crate::array::Layout;
 use crate::error::Result;
@@ -75,6 +77,7 @@ struct Draft {
     memory: Option<(usize, usize)>,
     arrays: Vec<ArrayRecord>,
     tasks: Vec<TaskRecord>,
+    fused: Vec<FusedRecord>,
     /// The scheduler, if the order is not fixed.
     order: Option<Option<Policy>>,
     runs: Vec<RunRecord>,
@@ -121,6 +124,15 @@ impl Draft {
                 self.tasks.push(words.task()?);
                 Ok(())
             }
+            "fused" => {
+                let task = words.parsed("the number of a task")?;
+                let identity = words.words.by_ref().collect::<Vec<_>>().join(" ");
+                if identity.is_empty() {
+                    return words.refuse("expected the codelets that it stands for, found the end of the line");
+                }
+                self.fused.push(FusedRecord { line, task, identity });
+                Ok(())
+            }
             "order" => {
                 let policy = match words.word("fixed, eager or steal")? {
                     "fixed" => None,
@@ -159,13 +171,13 @@ impl Draft {
                 Ok(())
             }
             other => words.refuse(format!(
-                "expected graph, machine, memory, array, task, order, run, buffer or step, found '{other}'"
+                "expected graph, machine, memory, array, task, fused, order, run, buffer or step, found '{other}'"
             )),
         }
     }
 
     fn finish(self, source: &str) -> Result<StepRecord> {
-        let Draft { name, line, arrays, tasks, runs, buffers, .. } = self;
+        let Draft { name, line, arrays, tasks, fused, runs, buffers, .. } = self;
         let missing = |what: &str| {
             let message = format!("the step {name} has no line '{what}': the file is not complete");
             refuse(source, line, message)
@@ -180,7 +192,7 @@ impl Draft {
             return Err(refuse(source, run.line, message));
         }
         let order = policy.map_or(OrderRecord::Fixed(runs), OrderRecord::Open);
-        Ok(StepRecord { name, line, graph, machine, memory, arrays, tasks, order, buffers })
+        Ok(StepRecord { name, line, graph, machine, memory, arrays, tasks, fused, order, buffers })
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct StepRecord {
     pub memory: (usize, usize),
     pub arrays: Vec<ArrayRecord>,
     pub tasks: Vec<TaskRecord>,
+    /// Those of them that fusion put in the place of others.
+    pub fused: Vec<FusedRecord>,
     pub order: OrderRecord,
     /// All buffers but those of state.
     pub buffers: Vec<BufferRecord>,
@@ -50,6 +52,15 @@ pub(super) struct TaskRecord {
     pub groups: usize,
     /// Axes and the lengths of their tiles.
     pub tiles: Vec<(String, Lengths)>,
+}
+
+/// `fused 2 conv2d max_pool relu`
+#[derive(Clone, Debug)]
+pub(super) struct FusedRecord {
+    pub line: usize,
+    pub task: usize,
+    /// The codelets of the tasks that it stands for: words that must be those of the graph.
+    pub identity: String,
 }
 
 /// `order fixed`, or the name of a scheduler
@@ -133,6 +144,11 @@ pub(super) fn task_identity(task: &Recorded) -> String {
     format!("{} {}", escaped(task.codelet.name), task.dtype)
 }
 
+/// The codelets that a fused task stands for; empty for any other.
+pub(super) fn fused_identity(task: &Recorded) -> String {
+    task.fused.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(" ")
+}
+
 /// Codelet and tile of a lowered task.
 pub(super) fn run_identity(task: &Task) -> String {
     format!("{} {}/{}", escaped(task.codelet), task.tile.0 + 1, task.tile.1)
@@ -149,6 +165,8 @@ impl StepRecord {
         let line = 0;
         let arrays = graph.arrays().iter().zip(&cut.layouts);
         let tasks = graph.tasks().iter().zip(&cut.tasks);
+        let fused = graph.tasks().iter().enumerate().filter(|(_, task)| !task.fused.is_empty());
+        let fused = fused.map(|(task, info)| FusedRecord { line, task, identity: fused_identity(info) });
         let runs = |placement: &Placement| {
             let workers = placement.workers();
             let run = |&id: &u32| {
@@ -173,6 +191,7 @@ impl StepRecord {
                 .map(|(array, &layout)| ArrayRecord { line, identity: array_identity(array), layout })
                 .collect(),
             tasks: tasks.map(|(task, cut)| TaskRecord::new(task, cut)).collect::<Result<_>>()?,
+            fused: fused.collect(),
             order,
             buffers: buffers
                 .filter_map(|(buffer, (info, offset))| {
@@ -227,6 +246,9 @@ impl fmt::Display for StepRecord {
             write!(f, "task {i} {identity} {implementation} v{version} groups {groups}")?;
             task.tiles.iter().try_for_each(|(axis, lengths)| write!(f, " {axis}={lengths}"))?;
             writeln!(f)?;
+        }
+        for FusedRecord { task, identity, .. } in &self.fused {
+            writeln!(f, "fused {task} {identity}")?;
         }
         match &self.order {
             OrderRecord::Open(policy) => writeln!(f, "order {policy}")?,

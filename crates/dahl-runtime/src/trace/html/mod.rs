@@ -2,13 +2,12 @@
 //!
 //! The file is `page/report.html` with the styles, the scripts and the data put in. Data are columns of numbers in JSON
 //! (`timeline.rs`); everything that is drawn or counted is made from them by the scripts. The page forbids itself every
-//! request by its content security policy. Names may contain anything: in JSON, `<` is written as an escape (`json.rs`), so
+//! request by its content security policy. Names may contain anything: in JSON, `<` is written as an escape (`trace/json.rs`), so
 //! no name ends a script, and the scripts only ever set text.
 //!
 //! How large a file gets is bounded: the newest [`MAX_EVENTS`] events are kept, and series of any length have at most
 //! [`MAX_POINTS`] points (`series.rs`).
 
-mod json;
 mod memory;
 mod series;
 mod timeline;
@@ -17,7 +16,7 @@ pub use memory::MemoryUse;
 pub use series::{MAX_POINTS, Plot, Series};
 
 use super::Trace;
-use json::{list, object, quoted};
+use super::json::{self, list, object, quoted};
 use std::io::{self, Write};
 
 /// Events (executions and copies) that a report keeps; older ones are left out, and the page says how many.

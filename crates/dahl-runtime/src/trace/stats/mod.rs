@@ -20,7 +20,7 @@ pub use workers::SlowWorker;
 
 use super::{Reason, TaskInfo, Trace};
 use crate::robust;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 /// One execution of a task.
@@ -93,7 +93,13 @@ impl<'a> Statistics<'a> {
 
     /// Number of workers that executed something.
     pub fn n_workers(&self) -> usize {
-        self.trace.workers.iter().filter(|events| !events.is_empty()).count()
+        self.busy_workers().len()
+    }
+
+    /// The workers that executed something.
+    pub fn busy_workers(&self) -> Vec<usize> {
+        let workers = self.trace.workers.iter().enumerate();
+        workers.filter(|(_, events)| !events.is_empty()).map(|(worker, _)| worker).collect()
     }
 
     /// Seconds that all workers together spent in kernels.
@@ -137,9 +143,9 @@ fn classes<'a, K: Eq + Hash>(tasks: &'a [TaskInfo], key: impl Fn(&'a TaskInfo) -
     tasks.iter().map(number).collect()
 }
 
-/// Indices of `items` by key, in order.
-fn grouped<T, K: Eq + Hash>(items: &[T], key: impl Fn(&T) -> K) -> HashMap<K, Vec<usize>> {
-    let mut groups: HashMap<K, Vec<usize>> = HashMap::new();
+/// Indices of `items` by key, in order. Keys have an order too: sums over groups must not depend on chance.
+fn grouped<T, K: Ord>(items: &[T], key: impl Fn(&T) -> K) -> BTreeMap<K, Vec<usize>> {
+    let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
     for (i, item) in items.iter().enumerate() {
         groups.entry(key(item)).or_default().push(i);
     }

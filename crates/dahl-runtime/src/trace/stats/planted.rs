@@ -246,6 +246,15 @@ fn a_slow_implementation_is_found_beside_a_faster_one_and_far_from_the_peak() {
     let SlowReason::Beside { other, ratio } = &slow.reason else { panic!("{slow:?}") };
     assert!(other == "fast" && (ratio - 6.0).abs() < 0.3, "{slow:?}");
 
+    // Copies of different sizes are not the same work, although neither computes anything.
+    let mut trace = trace;
+    for task in &mut Arc::make_mut(&mut trace.scene).tasks {
+        task.flops = 0.0;
+        task.bytes = if is_slow(task) { 9000 } else { 1000 };
+    }
+    let found = Statistics::of(&trace).slow_implementations(&Peaks::nominal(), &[]);
+    assert_eq!(found, []);
+
     // Alone, it can only be seen from how far it is from the machine.
     let trace = plan(2, 9).trace(|task, _, _| usual(task) * if task.codelet == "pool" { 100.0 } else { 1.0 });
     let found = Statistics::of(&trace).slow_implementations(&Peaks::nominal(), &[]);
@@ -359,4 +368,32 @@ fn what_only_one_run_has_is_named() {
     let short = Plan { n_steps: 2, ..plan(2, 23) }.trace(|task, _, _| 2.0 * usual(task));
     let against = Statistics::of(&short).against(&Statistics::of(&all));
     assert!(against.changes.iter().all(|change| !change.is_changed && change.interval.is_none()));
+}
+
+#[test]
+fn the_same_trace_says_the_same_to_the_last_bit() {
+    // Many groups with sums whose last bits depend on the order of adding.
+    let tasks: Vec<(String, String)> =
+        (0..40).map(|i| (format!("c{}", i % 3), format!("shape {i}"))).collect();
+    let tasks: Vec<(&str, &str, &str, bool, f64)> =
+        tasks.iter().map(|(c, shape)| (c.as_str(), "lanes", shape.as_str(), false, 1.0)).collect();
+    let plan = Plan { tasks: &tasks, n_workers: 3, n_steps: 20, seed: 9 };
+    let trace = plan.trace(|task, worker, step| {
+        (700 + 13 * task.footprint.len() + 101 * worker) as f64 * if step % 7 == 3 { 3.1 } else { 1.0 }
+    });
+    let found = || {
+        let statistics = Statistics::of(&trace);
+        let rows: Vec<_> = [By::Codelet, By::Shape, By::Worker, By::Tile, By::Temperature]
+            .map(|by| statistics.rows(by, Some(&Peaks::nominal())))
+            .into();
+        let variations = statistics.variations();
+        assert!(variations.iter().any(|it| !it.causes.is_empty()), "there is something to sum up");
+        let workers = statistics.compare_workers();
+        let slow = statistics.slow_implementations(&Peaks::nominal(), &[]);
+        format!("{rows:?} {variations:?} {workers:?} {:?} {slow:?}", statistics.phases())
+    };
+    let first = found();
+    for _ in 0..10 {
+        assert_eq!(found(), first);
+    }
 }

@@ -80,8 +80,12 @@ impl Statistics<'_> {
 
     /// For each codelet and implementation that another one beats at the same work: the best other one, and by what ratio.
     fn beside(&self) -> BTreeMap<(String, String), (String, f64)> {
-        // Layouts belong to implementations, so footprints differ: the same work is the same operations and tile count.
-        let works = self.classes(|task| (&task.codelet, &task.dtype, task.flops.to_bits(), task.tile.1));
+        // Layouts belong to implementations, so footprints differ: the same work is the same operations and tile count, and the same
+        // bytes where there are no operations.
+        let works = self.classes(|task| {
+            let bytes = if task.flops > 0.0 { 0 } else { task.bytes };
+            (&task.codelet, &task.dtype, task.flops.to_bits(), bytes, task.tile.1)
+        });
         let mut medians: BTreeMap<(usize, &str), (f64, f64, usize)> = BTreeMap::new();
         let key = |e: &super::Execution| (works[e.task], self.info(e).implementation.as_str());
         for (key, group) in grouped(&self.executions, key) {

@@ -189,11 +189,7 @@ impl Statistics<'_> {
 
 /// Subtracts the median of each group, and returns the part of the spread that is left. Groups that are too small to have a
 /// median worth the name stay as they are.
-fn take_out<K: Eq + std::hash::Hash>(
-    executions: &[Execution],
-    left: &mut [f64],
-    group_of: impl Fn(&Execution) -> K,
-) -> f64 {
+fn take_out<K: Ord>(executions: &[Execution], left: &mut [f64], group_of: impl Fn(&Execution) -> K) -> f64 {
     let (mut before, mut after) = (0.0, 0.0);
     for group in grouped(executions, group_of).into_values() {
         let mut values: Vec<f64> = group.iter().map(|&i| left[i]).collect();

@@ -55,10 +55,10 @@ impl Statistics<'_> {
     }
 
     /// Each worker beside the others.
-    fn compare_workers(&self) -> Vec<SlowWorker> {
+    pub(super) fn compare_workers(&self) -> Vec<SlowWorker> {
         // The median of each kind of work on each worker. What a worker took over from another found its data elsewhere.
         let own: Vec<Execution> = self.executions.iter().copied().filter(|e| e.is_planned).collect();
-        let mut medians: HashMap<usize, BTreeMap<usize, f64>> = HashMap::new();
+        let mut medians: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
         for ((kind, worker), group) in grouped(&own, |e| (e.kind, e.worker)) {
             if group.len() >= LEAST {
                 let mut times: Vec<f64> = group.iter().map(|&i| own[i].seconds).collect();

@@ -5,6 +5,7 @@
 //! the order (channel, row, column) of its taps, clipped at the border, so that the blocking, which differs
 //! between instruction sets, cannot show in the bits.
 
+use super::STACK_TAPS;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::window::Window;
@@ -14,54 +15,52 @@ use std::ops::Range;
 
 lanes_kernel!(conv2d, body);
 
-/// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
-const STACK_TAPS: usize = 256;
-
 /// What all blocks of a call share; `x` and `y` in lanes.
-struct Job<'a, T: Real> {
-    x: &'a [T::Lanes],
-    w: &'a [T],
+pub(in crate::op) struct Job<'a, T: Real> {
+    pub(in crate::op) x: &'a [T::Lanes],
+    pub(in crate::op) w: &'a [T],
     /// `b[k]`, where this call adds it.
-    bias: Option<&'a [T]>,
-    accumulate: bool,
-    window: Window,
-    n_samples: usize,
-    n_channels: usize,
-    n_kernels: usize,
+    pub(in crate::op) bias: Option<&'a [T]>,
+    pub(in crate::op) accumulate: bool,
+    pub(in crate::op) window: Window,
+    pub(in crate::op) n_samples: usize,
+    pub(in crate::op) n_channels: usize,
+    pub(in crate::op) n_kernels: usize,
     /// Which rows and columns of the image `x` holds.
-    rows: Range<usize>,
-    columns: Range<usize>,
+    pub(in crate::op) rows: Range<usize>,
+    pub(in crate::op) columns: Range<usize>,
     /// The taps of `w`.
-    kys: Range<usize>,
-    kxs: Range<usize>,
+    pub(in crate::op) kys: Range<usize>,
+    pub(in crate::op) kxs: Range<usize>,
     /// Which rows and columns `y` holds, and the columns whose windows lie inside `columns`.
-    oys: Range<usize>,
-    oxs: Range<usize>,
-    interior: Range<usize>,
+    pub(in crate::op) oys: Range<usize>,
+    pub(in crate::op) oxs: Range<usize>,
+    pub(in crate::op) interior: Range<usize>,
 }
 
 /// The weights of some input channels for a block of output channels.
-struct Taps<'a, T, const K: usize> {
+pub(in crate::op) struct Taps<'a, T, const K: usize> {
     /// `weights[(c * height + ky) * width + kx][k]`, `c` from the first of `channels`.
-    weights: &'a [[T; K]],
+    pub(in crate::op) weights: &'a [[T; K]],
     /// Which input channels.
-    channels: Range<usize>,
+    pub(in crate::op) channels: Range<usize>,
     /// What the sums start with, where they do not start with what is in `y`.
-    bias: [T; K],
+    pub(in crate::op) bias: [T; K],
     /// Whether to add to what is in `y`; the bias is added to it too.
-    add: bool,
+    pub(in crate::op) add: bool,
 }
 
 #[inline(always)]
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
-    let mut y = call.output::<T>(0);
-    let window = Window { stride: call.int(0), pad: call.int(1) };
-    let (columns, kxs, oxs) = (x.region().range(3), w.region().range(3), y.region().range(3));
+    let (columns, kxs) = (x.region().range(3), w.region().range(3));
     if w.region().range(2).len() * kxs.len() > STACK_TAPS {
         // No network has kernels of more than 16x16.
         return super::reference::<T>(call);
     }
+    let mut y = call.output::<T>(0);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let oxs = y.region().range(3);
     let interior = window.interior(&oxs, &kxs, &columns);
     let job = Job::<T> {
         x: T::lanes(x.contiguous()),
@@ -145,7 +144,7 @@ impl<T: Real> Job<'_, T> {
     /// Adds some input channels to all outputs of `K` output channels, in blocks of `X` columns where no tap is
     /// clipped.
     #[inline(always)]
-    fn planes<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
+    pub(in crate::op) fn planes<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
         &self,
         s: S,
         k: usize,

@@ -4,7 +4,7 @@
 //! may cover a part of the channels `c` and add to what the others left; the one that has the first tap of
 //! channel 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when accumulating).
 
-mod lanes;
+pub(super) mod lanes;
 
 use super::real::Real;
 use super::window::{Sizes, Window};
@@ -24,6 +24,9 @@ super::forms! {
     /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.
     conv2d<T>(x: [T; 4], w: [T; 4], b: [T; 1]; ints stride, pad) -> (y: [T; 4]), init conv2d_init
 }
+
+/// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
+pub(super) const STACK_TAPS: usize = 256;
 
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);

@@ -61,12 +61,12 @@ struct Place<'a> {
 #[inline(always)]
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
-    let mut dx = call.output::<T>(0);
     let (kys, kxs) = (w.region().range(2), w.region().range(3));
     if kys.len() * kxs.len() > STACK_TAPS {
         // No network has kernels of more than 16x16.
         return super::reference::<T>(call);
     }
+    let mut dx = call.output::<T>(0);
     let job = Job::<T> {
         dy: T::lanes(dy.contiguous()),
         w: w.contiguous(),

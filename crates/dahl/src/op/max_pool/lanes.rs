@@ -80,13 +80,17 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
 
 /// A value and its place in the window.
 #[inline(always)]
-fn candidate<T: Real, S: Simd<T>>(s: S, value: &T::Lanes, place: usize) -> (S::V, S::B) {
+pub(in crate::op) fn candidate<T: Real, S: Simd<T>>(s: S, value: &T::Lanes, place: usize) -> (S::V, S::B) {
     (s.load(value), s.splat_bytes(place as u8))
 }
 
 /// The larger of two values with their places, lane by lane; the earlier of equals, the later of two NaN.
 #[inline(always)]
-fn better<T: Real, S: Simd<T>>(s: S, earlier: (S::V, S::B), later: (S::V, S::B)) -> (S::V, S::B) {
+pub(in crate::op) fn better<T: Real, S: Simd<T>>(
+    s: S,
+    earlier: (S::V, S::B),
+    later: (S::V, S::B),
+) -> (S::V, S::B) {
     let wins = s.beats(later.0, earlier.0);
     (s.select(wins, later.0, earlier.0), s.select_bytes(wins, later.1, earlier.1))
 }

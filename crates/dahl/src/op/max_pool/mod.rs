@@ -5,7 +5,7 @@
 //! one. A window with no pixel inside the image gives minus infinity. Bytes: `x` read once, `y` and one byte per
 //! output written.
 
-mod lanes;
+pub(super) mod lanes;
 
 use super::real::Real;
 use super::window::{Sizes, Window};

@@ -12,7 +12,12 @@ pub struct Streams {
     /// Where the first array begins, and the vectors of each.
     start: usize,
     n_lanes: usize,
+    /// The vector that comes next.
+    at: usize,
 }
+
+/// Bytes of one piece, of all arrays together: little enough to look at the clock often.
+const PIECE: usize = 1 << 20;
 
 /// A cache line of f32.
 const LANES: usize = <f32 as Real>::LANES;
@@ -24,22 +29,30 @@ impl Streams {
         let n_lanes = (bytes / stream.n_arrays() / size_of::<[f32; LANES]>()).max(1);
         let memory = vec![1.0_f32; (stream.n_arrays() * n_lanes + 1) * LANES];
         let start = memory.as_ptr().align_offset(size_of::<[f32; LANES]>()).min(LANES);
-        Streams { stream, memory, start, n_lanes }
+        Streams { stream, memory, start, n_lanes, at: 0 }
     }
 
-    /// Goes through all of it once with the current instruction set, and says how many bytes were read or written.
-    pub fn pass(&mut self) -> usize {
-        let Streams { stream, memory, start, n_lanes } = self;
-        let all = &mut f32::lanes_mut(&mut memory[*start..*start + stream.n_arrays() * *n_lanes * LANES]);
-        f32::dispatch(Pass { stream: *stream, all, n_lanes: *n_lanes });
-        stream.n_arrays() * *n_lanes * size_of::<[f32; LANES]>()
+    /// Goes through the next piece with the current instruction set, beginning anew after the last one, and says how many bytes were
+    /// read or written.
+    pub fn next_piece(&mut self) -> usize {
+        let Streams { stream, memory, start, n_lanes, at } = self;
+        let all = f32::lanes_mut(&mut memory[*start..*start + stream.n_arrays() * *n_lanes * LANES]);
+        let (first, rest) = all.split_at_mut(*n_lanes);
+        let (second, third) = rest.split_at_mut(*n_lanes * usize::from(stream.n_arrays() > 1));
+        let most = PIECE / stream.n_arrays() / size_of::<[f32; LANES]>();
+        let range = *at..(*at + most).min(*n_lanes);
+        *at = if range.end == *n_lanes { 0 } else { range.end };
+        let of = |array: &mut [[f32; LANES]]| if array.is_empty() { 0..0 } else { range.clone() };
+        let (b, c) = (of(second), of(third));
+        let arrays = [&mut first[range.clone()], &mut second[b], &mut third[c]];
+        f32::dispatch(Pass { stream: *stream, arrays });
+        stream.n_arrays() * range.len() * size_of::<[f32; LANES]>()
     }
 }
 
 struct Pass<'a> {
     stream: Stream,
-    all: &'a mut [<f32 as Real>::Lanes],
-    n_lanes: usize,
+    arrays: [&'a mut [<f32 as Real>::Lanes]; 3],
 }
 
 impl Kernel<f32> for Pass<'_> {
@@ -49,7 +62,7 @@ impl Kernel<f32> for Pass<'_> {
     fn run<S: Simd<f32>>(self, s: S) {
         // As many at a time as hide the latency of one.
         const N: usize = 8;
-        let (first, rest) = self.all.split_at_mut(self.n_lanes);
+        let [first, second, third] = self.arrays;
         match self.stream {
             Stream::Read => {
                 let mut sums = [s.zero(); N];
@@ -69,19 +82,18 @@ impl Kernel<f32> for Pass<'_> {
                 black_box(s.sum(total));
             }
             Stream::Copy => {
-                for (to, from) in rest.iter_mut().zip(first.iter()) {
+                for (to, from) in second.iter_mut().zip(first.iter()) {
                     s.store(s.load(from), to);
                 }
             }
             Stream::Triad => {
-                let (second, third) = rest.split_at_mut(self.n_lanes);
                 let factor = s.splat(black_box(0.5));
                 for ((to, a), b) in third.iter_mut().zip(first.iter()).zip(second.iter()) {
                     s.store(s.mul_add(s.load(b), factor, s.load(a)), to);
                 }
             }
         }
-        black_box(&mut *self.all);
+        black_box((second, third));
     }
 }
 
@@ -90,14 +102,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_goes_through_all_arrays_and_computes_what_it_should() {
-        for bytes in [0, 64, 1000, 64 * 3 * 17] {
+    fn pieces_go_through_all_arrays_and_compute_what_they_should() {
+        for bytes in [0, 64, 1000, 64 * 3 * 17, 5 * PIECE / 2] {
             for stream in Stream::ALL {
                 let mut streams = Streams::new(stream, bytes);
                 let (start, n) = (streams.start, streams.n_lanes * LANES);
                 assert_eq!(streams.memory[start..].as_ptr().align_offset(64), 0);
                 (0..n).for_each(|i| streams.memory[start + i] = i as f32);
-                let moved = streams.pass();
+                let mut moved = streams.next_piece();
+                while streams.at != 0 {
+                    moved += streams.next_piece();
+                }
                 assert_eq!(moved, stream.n_arrays() * n * 4);
                 assert!(moved <= bytes.max(64 * stream.n_arrays()));
                 let result = &streams.memory[start + (stream.n_arrays() - 1) * n..][..n];

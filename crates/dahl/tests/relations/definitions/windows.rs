@@ -250,13 +250,20 @@ pub fn conv2d_relu_max_pool_dw(draw: &mut Draw) -> Case {
     let out = [n, k, pool_y.o(), pool_x.o()];
     let mut case = Case::new(
         &fused.ints(),
-        1,
-        &[("x", &[n, c, y.i, x.i]), ("dy", &out), ("arg", &out), ("dw", &[k, c, y.k, x.k])],
+        2,
+        &[("x", &[n, c, y.i, x.i]), ("dy", &out), ("arg", &out), ("dw", &[k, c, y.k, x.k]), ("db", &[k])],
     );
     // Inference takes the extent in between to be exactly what the pools reach, and so the window to be larger.
     let largest =
         |conv: Window, pool: Window| conv.i + 2 * conv.p - (pool.exact_input() as usize - 1) * conv.s;
-    case.inferred = Some(vec![Shape::new(&[k, c, largest(*y, *pool_y), largest(*x, *pool_x)])]);
+    let dw = Shape::new(&[k, c, largest(*y, *pool_y), largest(*x, *pool_x)]);
+    case.inferred = Some(vec![dw, Shape::new(&[k])]);
+    for [n, k, py, px] in grid([n, k, out[2], out[3]]) {
+        case.point(&[("n", n), ("k", k), ("py", py), ("px", px)])
+            .reads("dy", [n, k, py, px])
+            .reads("arg", [n, k, py, px])
+            .writes("db", [k]);
+    }
     // Which position of a pool window was the largest depends on data, so every one may contribute.
     for [n, k, c, py, px, qy, qx, ky, kx] in grid([n, k, c, out[2], out[3], pool_y.k, pool_x.k, y.k, x.k]) {
         let oy = pool_y.inside(py, qy).expect("pools have no padding");
