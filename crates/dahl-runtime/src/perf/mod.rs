@@ -42,6 +42,6 @@ pub use observe::{MAX_WARM_UP, Observed, observe};
 pub use predict::{Costs, Link, Prediction, Sources, Why, predict};
 pub use regression::{Point, Regression, guess};
 pub use store::{
-    Choice, FORMAT_VERSION, Identity, Loaded, MAX_CHOICES, MAX_CONDITIONS, MAX_KEYS, Store, Warning,
+    Choice, FORMAT_VERSION, Identity, Loaded, MAX_CHOICES, MAX_CONDITIONS, MAX_KEYS, MAX_TEXT, Store, Warning,
 };
 pub use summary::{N_BLOCKS, OUTLIER_SIGMAS, Summary};

@@ -3,7 +3,7 @@
 use super::*;
 use dahl_runtime::ErrorKind;
 use dahl_runtime::machine::Hardware;
-use dahl_runtime::perf::{Identity, Loaded, MAX_CONDITIONS, MAX_KEYS, Store};
+use dahl_runtime::perf::{Identity, Loaded, MAX_CONDITIONS, MAX_KEYS, MAX_TEXT, N_RUNS, Store};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -248,7 +248,9 @@ fn a_run_from_the_future_does_not_stay_for_ever() {
     let loaded = store.models(NOW);
     assert_eq!(loaded.known.entries().count(), MAX_KEYS);
     assert!(loaded.known.entries().all(|(_, entry)| entry.newest() == Date::UNKNOWN));
-    let said = |text: &str| text.contains("runs that are dated in the future (1024) count as the oldest");
+    let said = |text: &str| {
+        text.contains(&format!("runs that are dated in the future ({MAX_KEYS}) count as the oldest"))
+    };
     assert!(loaded.warnings.len() == 1 && said(&loaded.warnings[0].message), "{:?}", loaded.warnings);
     // A few hours are no mistake.
     let near =
@@ -275,4 +277,31 @@ fn keys_that_a_run_does_not_know_stay_as_they_are() {
     all.add(&together, NOW).expect("added");
     assert_eq!(fs::read_to_string(one.path()).expect("text"), fs::read_to_string(all.path()).expect("text"));
     assert_eq!(sound(&one), together);
+}
+
+#[test]
+fn a_file_stays_as_small_as_it_should() {
+    let folder = Folder::new("large");
+    let store = store(&folder.0);
+    let mut many = Models::new();
+    let n = 2 * MAX_TEXT as u64 / 150 / (MAX_CONDITIONS * N_RUNS) as u64;
+    for i in 0..n {
+        for id in 0..N_RUNS as u64 {
+            for workers in 0..MAX_CONDITIONS as u32 {
+                let condition = Condition { is_cold: true, workers };
+                let run = run_on(id, 1_000 * i + id, 1e-6 / (3.0 + i as f64));
+                many.add(key("conv2d", &i.to_string()), 1.0, 4, condition, run);
+            }
+        }
+    }
+    store.add(&many, NOW).expect("added");
+    let size = |store: &Store| fs::metadata(store.path()).expect("a file").len() as usize;
+    let known = sound(&store);
+    let kept = |footprint: u64| known.get(&key("conv2d", &footprint.to_string())).is_some();
+    assert!((MAX_TEXT - 20_000..MAX_TEXT + 1000).contains(&size(&store)), "{}", size(&store));
+    assert!(kept(n - 1) && !kept(0));
+    // There is room for what comes next.
+    store.add(&models(&[("sgd", WARM, run_on(7, NOW.0, 1e-6))]), NOW).expect("added");
+    assert!(size(&store) < MAX_TEXT + 1000);
+    assert!(sound(&store).get(&key("sgd", "16x3")).is_some());
 }

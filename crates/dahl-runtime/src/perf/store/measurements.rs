@@ -12,11 +12,12 @@
 //! they are, and reads and writes numbers of its own keys only.
 
 use super::kept::Parsed;
-use super::{MAX_CONDITIONS, MAX_KEYS};
+use super::{MAX_CONDITIONS, MAX_KEYS, MAX_TEXT};
 use crate::perf::history::{History, Run};
 use crate::perf::key::{Condition, Key};
 use crate::perf::models::{Entry, Models};
 use crate::perf::{Date, words::Words};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -109,19 +110,10 @@ fn distrust(entry: &mut Entry, now: Date) -> usize {
     entry.histories.values_mut().map(|history| history.distrust_after(now.next_day())).sum()
 }
 
-/// A key's lines as they were, or what is to be written about it.
-enum Part<'a> {
-    Same(Block<'a>),
-    New(String, Entry),
-}
-
-impl Part<'_> {
-    fn newest(&self) -> Date {
-        match self {
-            Part::Same(block) => block.newest,
-            Part::New(_, entry) => entry.newest(),
-        }
-    }
+/// The lines of a key, as they were or new ones.
+struct Part<'a> {
+    newest: Date,
+    lines: Cow<'a, str>,
 }
 
 /// Adds measurements to lines; the result goes to `text`. Returns how many runs were dated in the future.
@@ -131,49 +123,47 @@ pub(super) fn merge(body: &str, models: &Models, now: Date, text: &mut String) -
     added.sort_by(|a, b| a.0.cmp(&b.0));
     let mut added = added.into_iter().peekable();
     let (mut parts, mut n_late) = (Vec::new(), 0);
-    let mut renew = |key: String, mut entry: Entry| {
+    let mut renew = |key: &str, mut entry: Entry| {
         n_late += distrust(&mut entry, now);
         keep_newest(&mut entry.histories, MAX_CONDITIONS, History::newest);
-        Part::New(key, entry)
+        Part { newest: entry.newest(), lines: write(key, &entry).into() }
     };
     for block in blocks(body)? {
         while let Some((key, entry)) = added.next_if(|(key, _)| key.as_str() < block.key) {
-            parts.push(renew(key, entry.clone()));
+            parts.push(renew(&key, entry.clone()));
         }
         match added.next_if(|(key, _)| key.as_str().cmp(block.key) == Ordering::Equal) {
             Some((key, more)) => {
                 let (_, mut entry) = block.read()?;
                 entry.merge(more);
-                parts.push(renew(key, entry));
+                parts.push(renew(&key, entry));
             }
             None if block.newest > now.next_day() => {
-                parts.push(renew(block.key.to_string(), block.read()?.1));
+                parts.push(renew(block.key, block.read()?.1));
             }
-            None => parts.push(Part::Same(block)),
+            None => parts.push(Part { newest: block.newest, lines: block.lines.into() }),
         }
     }
-    parts.extend(added.map(|(key, entry)| renew(key, entry.clone())));
+    parts.extend(added.map(|(key, entry)| renew(&key, entry.clone())));
     drop_oldest(&mut parts);
-    text.reserve(body.len() + (body.len() >> 3));
-    for part in &parts {
-        match part {
-            Part::Same(block) => text.push_str(block.lines),
-            Part::New(key, entry) => write(key, entry, text),
-        }
-    }
+    text.reserve(parts.iter().map(|part| part.lines.len()).sum());
+    parts.iter().for_each(|part| text.push_str(&part.lines));
     Ok(n_late)
 }
 
 /// Drops the keys that were measured longest ago, beyond what a file may hold.
-fn drop_oldest(parts: &mut Vec<Part<'_>>) {
-    let Some(n_more) = parts.len().checked_sub(MAX_KEYS).filter(|n_more| *n_more > 0) else { return };
-    let mut dates: Vec<(Date, usize)> =
-        parts.iter().enumerate().map(|(i, part)| (part.newest(), i)).collect();
-    dates.sort_unstable();
-    let mut is_kept = vec![true; parts.len()];
-    dates[..n_more].iter().for_each(|(_, i)| is_kept[*i] = false);
-    let mut is_kept = is_kept.into_iter();
-    parts.retain(|_| is_kept.next().unwrap_or(true));
+fn drop_oldest(parts: &mut [Part<'_>]) {
+    let (mut n_keys, mut n_bytes) = (parts.len(), parts.iter().map(|part| part.lines.len()).sum::<usize>());
+    let mut oldest: Vec<usize> = (0..parts.len()).collect();
+    oldest.sort_by_key(|&i| parts[i].newest);
+    for i in oldest {
+        if n_keys <= MAX_KEYS && n_bytes <= MAX_TEXT {
+            break;
+        }
+        n_keys -= 1;
+        n_bytes -= parts[i].lines.len();
+        parts[i].lines = "".into();
+    }
 }
 
 /// Drops what is oldest of a map, beyond its limit.
@@ -193,12 +183,13 @@ pub(super) fn keep_newest<K: Ord + Clone, V>(
     dropped
 }
 
-fn write(key: &str, entry: &Entry, text: &mut String) {
+fn write(key: &str, entry: &Entry) -> String {
     // Writing into a string cannot fail.
-    let _ = writeln!(text, "key {key} {:e} {} {}", entry.flops, entry.bytes, entry.newest().0);
+    let mut text = format!("key {key} {:e} {} {}\n", entry.flops, entry.bytes, entry.newest().0);
     for (condition, history) in &entry.histories {
         for run in history.runs() {
             let _ = writeln!(text, "run {condition} {run}");
         }
     }
+    text
 }

@@ -31,9 +31,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Keys that a file holds at most; of more, those that were measured longest ago are dropped.
-pub const MAX_KEYS: usize = 1024;
+pub const MAX_KEYS: usize = 2048;
 /// Conditions of a key, likewise.
-pub const MAX_CONDITIONS: usize = 6;
+pub const MAX_CONDITIONS: usize = 8;
+/// Bytes of lines about measurements, likewise: about fourteen thousand runs. Every run of the program reads and writes them all.
+pub const MAX_TEXT: usize = 2 << 20;
 /// Choices, likewise, but not silently.
 pub const MAX_CHOICES: usize = 1024;
 
