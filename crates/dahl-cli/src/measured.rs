@@ -3,6 +3,7 @@
 //! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that cannot be used is said
 //! loudly. Each is read when it is first asked for: a run that trains needs no times.
 
+use crate::parse::impls;
 use anyhow::Result;
 use dahl::op::simd::Isa;
 use dahl_runtime::date::day;
@@ -64,7 +65,8 @@ impl Measured {
     /// The cut that was chosen for such steps, and where it comes from.
     pub fn choice(&self, key: &str) -> Option<(CutOptions, String)> {
         let choice = self.all_choices().get(key)?;
-        match CutOptions::parse(&choice.text) {
+        let cut = CutOptions::parse(&choice.text).map_err(|error| error.to_string());
+        match cut.and_then(|cut| impls(&cut.impls()).map(|_| cut)) {
             Ok(cut) => Some((cut, format!("calibrated on {}", day(choice.date.seconds())))),
             // A choice of another version of dahl may name what is no longer there.
             Err(error) => {
