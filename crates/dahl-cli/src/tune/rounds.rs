@@ -78,6 +78,21 @@ impl Timed {
         median(self.steps.iter().zip(&other.steps).map(|(own, other)| own / other).collect())
     }
 
+    /// How far off the prediction was that knew nothing but earlier runs, and where it had its times from.
+    pub fn predicted_at_first(&self) -> Option<(f64, String)> {
+        let error = self.predictions.first()? / self.steps.first()? - 1.0;
+        let Sources { history, scaled, regression, guess } = self.sources;
+        let kinds = [
+            (history, "history"),
+            (scaled, "other conditions"),
+            (regression, "other shapes"),
+            (guess, "guesses"),
+        ];
+        let used: Vec<String> =
+            kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| format!("{kind} {n}")).collect();
+        Some((error, used.join(", ")))
+    }
+
     /// What was predicted for the rounds that came after one that was learned from, and how far off that was as a share of what was
     /// measured; nothing if there was only one round.
     pub fn predicted(&self) -> Option<(f64, f64)> {
