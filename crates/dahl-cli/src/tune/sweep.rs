@@ -202,6 +202,10 @@ fn summary(cases: &[Case]) -> Result<()> {
             100.0 * (case.ratio() - 1.0),
         ))?;
     }
+    match n_predicted {
+        0 => say("nothing was predicted: that takes two rounds, one to learn from")?,
+        n => say(format!("predictions within 10 %: {n_close} of {n}"))?,
+    }
     say(
         "\nthe first rounds, by earlier runs alone: where the times of how many tasks came from, and how far off the step was",
     )?;
@@ -210,10 +214,6 @@ fn summary(cases: &[Case]) -> Result<()> {
             let Case { model, batch, workers, .. } = case;
             say(format!("  {model:<10} {batch:>5} {workers:>7} {:>+10.1} %   {sources}", 100.0 * error))?;
         }
-    }
-    match n_predicted {
-        0 => say("nothing was predicted: that takes two rounds, one to learn from")?,
-        n => say(format!("predictions within 10 %: {n_close} of {n}"))?,
     }
     Ok(())
 }
