@@ -8,7 +8,18 @@ use serde_json::Value;
 /// A trace of the digits, of two workers.
 fn trained(folder: &Folder, name: &str) -> String {
     let path = folder.file(name);
-    success(&["train", "--epochs", "2", "--workers", "2", "--watchdog", "60", "--trace", &path]);
+    success(&[
+        "train",
+        "--no-fusion",
+        "--epochs",
+        "2",
+        "--workers",
+        "2",
+        "--watchdog",
+        "60",
+        "--trace",
+        &path,
+    ]);
     path
 }
 
@@ -139,7 +150,7 @@ fn a_run_against_itself_has_not_changed_and_a_slower_one_has() {
 
     // Another batch size has other shapes.
     let other = folder.file("other.json");
-    success(&["train", "--epochs", "1", "--batch", "40", "--trace", &other]);
+    success(&["train", "--no-fusion", "--epochs", "1", "--batch", "40", "--trace", &other]);
     let words = success(&["stats", &trace, "--against", &other]);
     assert!(words.contains("only in A") && words.contains("only in B"), "{words}");
 }
@@ -231,7 +242,16 @@ fn mistakes_are_sentences() {
 fn an_implementation_that_is_slower_than_it_needs_to_be_is_named() {
     let folder = Folder::new("stats-slow");
     let path = folder.file("run.json");
-    success(&["train", "--epochs", "1", "--impl", "conv2d=reference,lanes,reference", "--trace", &path]);
+    success(&[
+        "train",
+        "--no-fusion",
+        "--epochs",
+        "1",
+        "--impl",
+        "conv2d=reference,lanes,reference",
+        "--trace",
+        &path,
+    ]);
     let words = success(&["stats", &path]);
     let sentence = words.lines().find(|line| line.contains("slow implementation: 'reference' of conv2d,"));
     assert!(sentence.is_some_and(|line| line.contains("where there is 'lanes'")), "{words}");
