@@ -164,6 +164,35 @@ fn convolution() {
 }
 
 #[test]
+fn convolution_with_pool_and_rectifier() {
+    every_time(&op::conv2d_relu_max_pool::CODELET, |caller, draw| {
+        let (n, c, k) = (samples(draw), 1 + draw.below(3), 1 + draw.below(4));
+        let mut windows = Windows::draw(draw, false);
+        let (stride, size) = (1 + draw.below(3), 1 + draw.below(2));
+        for i in 0..2 {
+            // At least one window of the pool.
+            while windows.output[i] < size {
+                windows.output[i] += 1;
+                windows.input[i] += windows.stride;
+            }
+            windows.output[i] = (windows.output[i] - size) / stride + 1;
+        }
+        let ([iy, ix], [oy, ox], [ky, kx]) = (windows.input, windows.output, windows.taps);
+        caller.ints = [windows.stride, windows.pad, stride, size].map(|int| int as i64).to_vec();
+        let mut t = |shape: &[usize]| Array::new(shape, || draw.unit());
+        let (x, w, b, dy) = (t(&[n, c, iy, ix]), t(&[k, c, ky, kx]), t(&[k]), t(&[n, k, oy, ox]));
+        let outputs = [Array::empty(&dy.shape), Array::empty(&dy.shape).of(Dtype::U8)];
+        let forward =
+            |w: &Array, b: &Array| caller.call(&op::conv2d_relu_max_pool::CODELET, &[&x, w, b], &outputs);
+        let arg = forward(&w, &b).remove(1);
+        let gradients = [Array::empty(&w.shape), Array::empty(&b.shape)];
+        let gradients = caller.call(&op::conv2d_relu_max_pool_dw::CODELET, &[&x, &dy, &arg], &gradients);
+        compare("conv2d_relu_max_pool_dw", &w, &dy, &gradients[0], |w| forward(w, &b).remove(0));
+        compare("conv2d_relu_max_pool_dw, db", &b, &dy, &gradients[1], |b| forward(&w, b).remove(0));
+    });
+}
+
+#[test]
 fn dense() {
     every_time(&op::dense::CODELET, |caller, draw| {
         let (n, i, o) = (samples(draw), 1 + draw.below(6), 1 + draw.below(6));
