@@ -146,6 +146,11 @@ fn outputs_and_accumulation_decide_what_may_be_split() {
     let bound = bind(line, &[&[1, 8], &[3], &[1, 4]], &[1, 1, 2, 2]);
     assert_eq!(axes_that(&bound, Split::Free), ["n", "py"]);
     assert_eq!(bound.axes()[bound.axis("oy").unwrap()].extent, 8);
+
+    // An axis that indexes no argument stays whole, also where the output could be summed up.
+    let line = "x[n,iy] -> y[n] += where iy = py*t+qy, qy<q, py<r";
+    let bound = bind(line, &[&[1, 8], &[1]], &[2, 2, 4]);
+    assert_eq!(axes_that(&bound, Split::Never), ["iy", "py", "qy"]);
 }
 
 #[test]
