@@ -53,6 +53,8 @@ pub struct Case {
     pub workers: usize,
     pub origin: String,
     pub plans: Vec<Timed>,
+    /// The plan that took the least time, and how much longer the default plan takes than it.
+    best: (usize, f64),
 }
 
 impl Case {
@@ -73,24 +75,36 @@ impl Case {
         let (rounds, effort) = (args.what.rounds, args.what.effort());
         let known = (measured.models(), costs);
         predicted_rounds(subject, &mut plans, rounds, effort, known, learned, &bar)?;
+        // Of many plans that are equally fast, one was lucky: the two that are compared run once more, by themselves.
+        let fastest = fastest(&plans);
+        let mut again =
+            [Timed::new(subject, &cuts[0], workers)?, Timed::new(subject, &cuts[fastest], workers)?];
+        let mut ratio = 1.0;
+        if fastest > 0 {
+            super::rounds::rounds(subject, &mut again, rounds, effort, learned, &bar)?;
+            ratio = again[0].ratio_to(&again[1]);
+        }
+        let best = if ratio > 1.0 { (fastest, ratio) } else { (0, 1.0) };
         bar.finish_and_clear();
         let (model, about, origin) = (model.clone(), about.clone(), origin.to_string());
-        Ok(Case { model, about, batch: subject.batch(), workers, origin, plans })
+        Ok(Case { model, about, batch: subject.batch(), workers, origin, plans, best })
     }
 
-    /// The plan that takes the least time.
+    /// The plan that took the least time.
     fn best(&self) -> &Timed {
-        let mut best = &self.plans[0];
-        for plan in &self.plans {
-            best = if plan.ratio_to(&self.plans[0]) < best.ratio_to(&self.plans[0]) { plan } else { best };
-        }
-        best
+        &self.plans[self.best.0]
     }
 
     /// How long the default plan takes compared with the best.
     fn ratio(&self) -> f64 {
-        self.plans[0].ratio_to(self.best())
+        self.best.1
     }
+}
+
+/// The plan that takes the least time compared with the first.
+fn fastest(plans: &[Timed]) -> usize {
+    let ratio = |i: &usize| plans[*i].ratio_to(&plans[0]);
+    (0..plans.len()).min_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap_or(0)
 }
 
 /// Measures and draws.
@@ -177,7 +191,9 @@ fn tell(case: &Case) -> Result<()> {
 
 /// What it comes to: the default plan against the best, and predictions against what was measured.
 fn summary(cases: &[Case]) -> Result<()> {
-    say("\ndefault plans: what the models said of the next round, what it took, and the best plan of all")?;
+    say(
+        "\ndefault plans: what the models said of the next round, what it took, and the best plan, run again beside it",
+    )?;
     say(format!(
         "  {:<10} {:>5} {:>7} {:>12} {:>12} {:>8}   {:<14} {:>9}",
         "network", "batch", "workers", "predicted", "measured", "error", "best", "default"
