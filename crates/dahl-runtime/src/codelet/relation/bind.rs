@@ -221,6 +221,10 @@ impl Relation {
         if !role.independent && outputs().all(|(_, bound)| !bound.dims.contains(&Some(axis))) {
             return Split::Never;
         }
+        // A kernel is told regions of arguments; of an axis that indexes none, it could not know its part.
+        if args.iter().all(|bound| !bound.dims.contains(&Some(axis))) {
+            return Split::Never;
+        }
         // Tiles of an axis that an equation ties to another axis of an output would write overlapping boxes.
         if outputs().any(|(_, bound)| bound.dims.iter().flatten().any(|&dim| linked[dim])) {
             return Split::Never;
