@@ -1,6 +1,6 @@
 //! Convolution, bias, max pooling without padding and ReLU in one pass, without the convolution's output in between.
 //!
-//! `y[n,k,py,px] = max(0, max c[n,k,py*t+qy,px*t+qx])` over `qy, qx < q`, where `c` is what [`conv2d`](super::conv2d)
+//! `y[n,k,py,px] = max(0, max c[n,k,py*t+qy,px*t+qx])` over `qy, qx < q`, where `c` is what `conv2d`
 //! gives. `arg = qy*q + qx` is the place of the maximum, or `q*q` where ReLU lets no gradient through, so that `arg` alone
 //! says where gradients go. Neither channels nor windows are split: a partial sum cannot go through maximum and ReLU.
 //!

@@ -2,7 +2,7 @@
 //! gradient, without the gradient in between.
 //!
 //! `dw[k,c,ky,kx] = Σ dy[n,k,py,px] x[n,c,oy*s+ky-p,ox*s+kx-p]` and `db[k] = Σ dy[n,k,py,px]`, where `oy = py*t+qy`,
-//! `ox = px*t+qx`, and `arg[n,k,py,px] = qy*q+qx` is what [`conv2d_relu_max_pool`](super::conv2d_relu_max_pool) left;
+//! `ox = px*t+qx`, and `arg[n,k,py,px] = qy*q+qx` is what `conv2d_relu_max_pool` left;
 //! windows whose `arg` is `q*q` have no gradient. Elsewhere in
 //! a window the gradient is zero, and is multiplied as such. A task may cover a part of the channels `c` or of the taps; the one that has
 //! the first tap of channel 0 sums up the bias.
