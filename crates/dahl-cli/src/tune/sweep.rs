@@ -1,6 +1,6 @@
 //! `dahl sweep`: every size of task, for every batch and number of workers, measured and drawn.
 
-use super::rounds::{Timed, median, predicted_rounds};
+use super::rounds::{self, Timed, median, predicted_rounds};
 use super::{Named, What, bar, label, plot};
 use crate::exit::Exit;
 use crate::machine;
@@ -72,16 +72,16 @@ impl Case {
         let mut plans: Vec<Timed> = plans.collect::<Result<_>>()?;
         let bar = bar(plans.len() * args.what.rounds, args.json);
         bar.set_message(format!("{about}, batch {}, {}", subject.batch(), count(workers, "worker")));
-        let (rounds, effort) = (args.what.rounds, args.what.effort());
+        let (n_rounds, effort) = (args.what.rounds, args.what.effort());
         let known = (measured.models(), costs);
-        predicted_rounds(subject, &mut plans, rounds, effort, known, learned, &bar)?;
+        predicted_rounds(subject, &mut plans, n_rounds, effort, known, learned, &bar)?;
         // Of many plans that are equally fast, one was lucky: the two that are compared run once more, by themselves.
         let fastest = fastest(&plans);
-        let mut again =
-            [Timed::new(subject, &cuts[0], workers)?, Timed::new(subject, &cuts[fastest], workers)?];
         let mut ratio = 1.0;
         if fastest > 0 {
-            super::rounds::rounds(subject, &mut again, rounds, effort, learned, &bar)?;
+            let mut again =
+                [Timed::new(subject, &cuts[0], workers)?, Timed::new(subject, &cuts[fastest], workers)?];
+            rounds::rounds(subject, &mut again, n_rounds, effort, learned, &bar)?;
             ratio = again[0].ratio_to(&again[1]);
         }
         let best = if ratio > 1.0 { (fastest, ratio) } else { (0, 1.0) };
