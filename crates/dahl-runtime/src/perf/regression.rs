@@ -16,9 +16,10 @@ pub fn guess(flops: f64, bytes: f64) -> f64 {
     crate::graph::guessed_seconds(amount(flops), amount(bytes))
 }
 
-/// Numbers that can be computed with: nothing below zero, nothing that is not finite, nothing absurd.
+/// Operations and bytes are counted, so less than one is none; and nothing that is not finite, nothing absurd. Fractions
+/// near zero would give seconds per byte that no time survives.
 fn amount(number: f64) -> f64 {
-    if number.is_nan() { 0.0 } else { number.clamp(0.0, 1e18) }
+    if number >= 1.0 { number.min(1e18) } else { 0.0 }
 }
 
 /// One measured shape.

@@ -1,6 +1,6 @@
 //! How the workers' time was spent.
 
-use super::{Reason, Trace};
+use super::{Event, Reason, Trace};
 use std::collections::BTreeMap;
 
 /// How the time of all workers was spent, from a trace.
@@ -18,33 +18,23 @@ pub struct Usage {
 }
 
 impl Trace {
-    /// How the time of complete steps was spent. A worker's time in a step goes from its first event of the step to
-    /// its first event of the next; workers without events do not count.
+    /// How the time of complete steps was spent. A worker's time in a step goes from its first event of the step to its
+    /// first event of the next. One that had nothing to do in a step waited: the time between two steps of its own
+    /// is that of all steps from the one to the other, in equal parts. Workers that hardly ever had anything to do do not count.
     pub fn usage(&self) -> Usage {
-        /// Ticks of all workers in a step: total, inside kernels; number of workers.
-        type Spent = (u64, u64, usize);
-        let mut steps: BTreeMap<u32, Spent> = BTreeMap::new();
-        let n_workers = self.workers.iter().filter(|events| !events.is_empty()).count();
-        for events in &self.workers {
-            // Where a worker first works on a later step than before. The first step may have lost its beginning, and
-            // the last one has no next: `skip` and `windows` leave them out.
-            let mut newest = None;
-            let is_first = |&i: &usize| {
-                let is_newer = newest.is_none_or(|newest| events[i].step > newest);
-                newest = newest.max(Some(events[i].step));
-                is_newer
-            };
-            let firsts: Vec<usize> = (0..events.len()).filter(is_first).skip(1).collect();
-            for pair in firsts.windows(2) {
-                let kernels: u64 = events[pair[0]..pair[1]].iter().map(|event| event.end - event.start).sum();
-                let (total, inside, workers) = steps.entry(events[pair[0]].step).or_default();
-                *total += events[pair[1]].start - events[pair[0]].start;
-                *inside += kernels;
-                *workers += 1;
-            }
+        let workers: Vec<BTreeMap<u32, Spent>> = self.workers.iter().map(|events| spent(events)).collect();
+        let most = workers.iter().map(BTreeMap::len).max().unwrap_or(0);
+        let counted: Vec<_> =
+            workers.into_iter().filter(|steps| !steps.is_empty() && 2 * steps.len() >= most).collect();
+        let n_workers = counted.len();
+        let mut steps: BTreeMap<u32, (Spent, usize)> = BTreeMap::new();
+        for (step, spent) in counted.into_iter().flatten() {
+            let (sum, workers) = steps.entry(step).or_default();
+            *sum = (sum.0 + spent.0, sum.1 + spent.1);
+            *workers += 1;
         }
         let complete: Vec<Spent> =
-            steps.into_values().filter(|(_, _, workers)| *workers == n_workers).collect();
+            steps.into_values().filter(|(_, workers)| *workers == n_workers).map(|(sum, _)| sum).collect();
         let share =
             |total: u64, inside: u64| if total == 0 { 0.0 } else { 1.0 - inside as f64 / total as f64 };
         let sum = complete.iter().fold((0, 0), |sum, spent| (sum.0 + spent.0, sum.1 + spent.1));
@@ -52,10 +42,8 @@ impl Trace {
         Usage {
             n_steps: complete.len(),
             overhead: share(sum.0, sum.1),
-            median_overhead: median(
-                complete.iter().map(|&(total, inside, _)| share(total, inside)).collect(),
-            ),
-            median_step_seconds: median(complete.iter().map(|&(total, _, _)| total as f64 / ticks).collect()),
+            median_overhead: median(complete.iter().map(|&(total, inside)| share(total, inside)).collect()),
+            median_step_seconds: median(complete.iter().map(|&(total, _)| total as f64 / ticks).collect()),
         }
     }
 
@@ -71,6 +59,32 @@ impl Trace {
     }
 }
 
+/// Ticks in all, and of them in kernels.
+type Spent = (u64, u64);
+
+/// What a worker spent in each of its steps but the first, which may have lost its beginning, and the last, which has no next.
+fn spent(events: &[Event]) -> BTreeMap<u32, Spent> {
+    // Where it first works on a later step than before.
+    let mut newest = None;
+    let is_first = |&i: &usize| {
+        let is_newer = newest.is_none_or(|newest| events[i].step > newest);
+        newest = newest.max(Some(events[i].step));
+        is_newer
+    };
+    let firsts: Vec<usize> = (0..events.len()).filter(is_first).skip(1).collect();
+    let mut steps = BTreeMap::new();
+    for pair in firsts.windows(2) {
+        let (from, to) = (&events[pair[0]], &events[pair[1]]);
+        let kernels = events[pair[0]..pair[1]].iter().map(|event| event.end - event.start).sum();
+        let (total, n) = (to.start - from.start, u64::from(to.step - from.step));
+        for i in 0..n {
+            let inside = if i == 0 { kernels } else { 0 };
+            steps.insert(from.step + i as u32, (total * (i + 1) / n - total * i / n, inside));
+        }
+    }
+    steps
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
@@ -79,7 +93,6 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Event;
 
     #[test]
     fn overhead_is_what_kernels_leave_of_complete_steps() {
@@ -93,5 +106,26 @@ mod tests {
         assert!((usage.overhead - 0.2).abs() < 1e-12 && (usage.median_overhead - 0.2).abs() < 1e-12);
         assert!((usage.median_step_seconds - 100.0).abs() < 1e-9);
         assert_eq!(Trace::default().usage(), Usage::default());
+    }
+    #[test]
+    fn workers_that_sometimes_have_nothing_to_do_wait() {
+        let busy = |step: u32| Event {
+            step,
+            start: 100 * u64::from(step),
+            end: 100 * u64::from(step) + 100,
+            ..Event::default()
+        };
+        let half = |step: u32| Event { end: 100 * u64::from(step) + 50, ..busy(step) };
+        // One works always, one in every third step, one twice in all.
+        let workers = vec![
+            (0..32).map(busy).collect(),
+            (0..32).step_by(3).map(half).collect(),
+            vec![busy(10), busy(12)],
+        ];
+        let usage = Trace { workers, ticks_per_second: 1.0, ..Trace::default() }.usage();
+        assert_eq!(usage.n_steps, 27, "the second worker's steps 3 to 29");
+        // It works 50 ticks of 300.
+        assert!((usage.overhead - 0.5 * (1.0 - 1.0 / 6.0)).abs() < 1e-12, "{usage:?}");
+        assert!((usage.median_step_seconds - 100.0).abs() < 1e-9);
     }
 }

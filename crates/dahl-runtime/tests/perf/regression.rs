@@ -81,6 +81,9 @@ fn few_and_degenerate_points_give_something_sensible() {
         let fit = Regression::fit(&[same; 10]).expect("a fit");
         assert!((fit.seconds(same.flops, same.bytes) / same.seconds - 1.0).abs() < 1e-6, "{same:?}: {fit:?}");
     }
+    // A count of nearly nothing is nothing, not a law of so many seconds per byte.
+    let fit = Regression::fit(&[point(1e12, 0.0, 1e-8), point(0.0, 1e-308, 0.03)]).expect("a fit");
+    assert!(fit.seconds(0.0, 1e18).is_finite(), "{fit:?}");
     // What is no measurement is left out.
     let nan = [
         point(1e6, 1e4, f64::NAN),
