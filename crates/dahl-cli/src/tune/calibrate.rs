@@ -1,6 +1,6 @@
 //! `dahl calibrate`: measures the ways to cut a step on this machine, and chooses.
 
-use super::rounds::{Timed, rounds};
+use super::rounds::{HOPELESS, Timed, rounds};
 use super::{Named, What, bar, label};
 use crate::exit::Exit;
 use crate::measured::Measured;
@@ -35,8 +35,6 @@ pub struct Args {
     json: bool,
 }
 
-/// A plan that takes this much longer than the best after the first round is not looked at again.
-const HOPELESS: f64 = 1.25;
 /// What another cut must gain to be chosen over the heuristic: less than that is noise, and not worth other bits.
 const WORTH: f64 = 0.02;
 

@@ -112,7 +112,7 @@ pub fn rounds(
     learned: &mut Models,
     bar: &ProgressBar,
 ) -> Result<()> {
-    in_turn(plans, n, effort, |plan| {
+    in_turn(plans, n, effort, false, |plan| {
         bar.inc(1);
         plan.run(subject, effort.time, learned)
     })
@@ -129,7 +129,7 @@ pub fn predicted_rounds(
     bar: &ProgressBar,
 ) -> Result<()> {
     let mut models = known.clone();
-    in_turn(plans, n, effort, |plan| {
+    in_turn(plans, n, effort, true, |plan| {
         plan.predict(&models, costs)?;
         let mut new = Models::new();
         plan.run(subject, effort.time, &mut new)?;
@@ -140,18 +140,31 @@ pub fn predicted_rounds(
     })
 }
 
+/// Where time is short, plans that are `alike` but far behind after the first round sit out the others.
 fn in_turn(
     plans: &mut [Timed],
     n: usize,
     effort: Effort,
+    alike: bool,
     mut measure: impl FnMut(&mut Timed) -> Result<()>,
 ) -> Result<()> {
     let start = Instant::now();
+    let mut sits_out = vec![false; plans.len()];
     for round in 0..n {
         if round >= MIN_ROUNDS && start.elapsed() >= effort.limit {
             break;
         }
-        plans.iter_mut().try_for_each(&mut measure)?;
+        if round == 1 && alike && start.elapsed() * MIN_ROUNDS as u32 > effort.limit {
+            let best = plans.iter().map(Timed::step).fold(f64::INFINITY, f64::min);
+            // The first plan is what others are compared with.
+            let is_hopeless = |(i, plan): (usize, &Timed)| i > 0 && plan.step() > HOPELESS * best;
+            sits_out = plans.iter().enumerate().map(is_hopeless).collect();
+        }
+        for (plan, sits_out) in plans.iter_mut().zip(&sits_out) {
+            if !sits_out {
+                measure(plan)?;
+            }
+        }
     }
     Ok(())
 }
@@ -164,6 +177,9 @@ pub struct Effort {
     /// On all of them.
     pub limit: Duration,
 }
+
+/// A plan that takes this much longer than the best after the first round is not looked at again.
+pub const HOPELESS: f64 = 1.25;
 
 /// With fewer there is nothing to take the median of.
 const MIN_ROUNDS: usize = 3;

@@ -1,6 +1,7 @@
 //! How the workers' time was spent.
 
 use super::{Event, Reason, Trace};
+use crate::robust::median;
 use std::collections::BTreeMap;
 
 /// How the time of all workers was spent, from a trace.
@@ -39,11 +40,13 @@ impl Trace {
             |total: u64, inside: u64| if total == 0 { 0.0 } else { 1.0 - inside as f64 / total as f64 };
         let sum = complete.iter().fold((0, 0), |sum, spent| (sum.0 + spent.0, sum.1 + spent.1));
         let ticks = n_workers as f64 * self.ticks_per_second;
+        let mut shares: Vec<f64> = complete.iter().map(|&(total, inside)| share(total, inside)).collect();
+        let mut seconds: Vec<f64> = complete.iter().map(|&(total, _)| total as f64 / ticks).collect();
         Usage {
             n_steps: complete.len(),
             overhead: share(sum.0, sum.1),
-            median_overhead: median(complete.iter().map(|&(total, inside)| share(total, inside)).collect()),
-            median_step_seconds: median(complete.iter().map(|&(total, _)| total as f64 / ticks).collect()),
+            median_overhead: median(&mut shares),
+            median_step_seconds: median(&mut seconds),
         }
     }
 
@@ -83,11 +86,6 @@ fn spent(events: &[Event]) -> BTreeMap<u32, Spent> {
         }
     }
     steps
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
