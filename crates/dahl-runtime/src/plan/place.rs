@@ -7,10 +7,11 @@
 //! costs time that waiting at its end does not.
 //!
 //! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that collect from
-//! several workers (sums of gradients, and the updates after them), and tasks that nothing on their own worker needs
-//! soon (gradients of weights) and that compute much with few bytes, up to a third of a worker's work. Cores of one
-//! machine easily differ by an eighth when they share their hardware with others, and the difference changes from
-//! one millisecond to the next.
+//! several workers (sums of gradients, and the updates after them), and tasks of a worker's last tiles that nothing on
+//! it needs soon (gradients of weights) and that compute much with few bytes, up to half of the work on these tiles. Cores
+//! of one machine easily differ by an eighth when they share their hardware with others, and the difference changes from
+//! one millisecond to the next; at times one is half as fast as the other for minutes. Only the last tiles, because what
+//! floats keeps its inputs until the end of the step.
 
 use crate::graph::{Lowered, Task, TaskId};
 use std::cmp::Reverse;
@@ -131,18 +132,20 @@ fn floating(
         let mut followers = successors[id].iter().map(|&next| next as usize);
         !predecessors[id].is_empty() && !waits[id] && followers.all(|next| waits[next])
     };
-    let bytes_read = |id: usize| {
-        let accesses = lowered.tasks[id].accesses.iter().filter(|access| access.reads);
-        accesses.map(|access| access.range.len()).sum::<usize>()
+    let is_late = |id: usize| {
+        let (tile, n_tiles) = lowered.tasks[id].tile;
+        let end = ((worker(id) + 1) * n_tiles).div_ceil(n_workers);
+        tile + LAST_TILES >= end
     };
-    let pays = |id: usize| lowered.tasks[id].flops >= FLOPS_PER_BYTE * bytes_read(id) as f64;
-    let mut loose: Vec<usize> = (0..n_tasks).filter(|&id| is_loose(id) && pays(id)).collect();
+    let is_candidate =
+        |&id: &usize| is_loose(id) && is_late(id) && flops_per_byte(&lowered.tasks[id]) >= FLOPS_PER_BYTE;
+    let mut loose: Vec<usize> = (0..n_tasks).filter(is_candidate).collect();
     // What computes most for what it reads first: whatever another core has read, its own must fetch back to write it
     // again in the next step.
-    let bytes_per_flop = |id: usize| bytes_read(id) as f64 / lowered.tasks[id].flops;
-    loose.sort_by(|&a, &b| bytes_per_flop(a).total_cmp(&bytes_per_flop(b)));
+    let mobility = |id: usize| flops_per_byte(&lowered.tasks[id]);
+    loose.sort_by(|&a, &b| mobility(b).total_cmp(&mobility(a)));
     let mut spare = vec![0.0; n_workers];
-    for (id, task) in lowered.tasks.iter().enumerate() {
+    for (id, task) in lowered.tasks.iter().enumerate().filter(|(id, _)| is_late(*id)) {
         spare[worker(id)] += FLOATING_SHARE * task.estimated_seconds();
     }
     for id in loose {
@@ -159,9 +162,18 @@ fn floating(
     (0..n_tasks as TaskId).filter(|&id| floats[id as usize]).collect()
 }
 
-/// How much of a worker's work may float. Measured on two cores: with `seed` steps were a fiftieth shorter than with half of
-/// this, with `lenet5` a twentieth.
-const FLOATING_SHARE: f64 = 0.3;
+/// What a task computes for each byte that it reads.
+fn flops_per_byte(task: &Task) -> f64 {
+    let read: usize =
+        task.accesses.iter().filter(|access| access.reads).map(|access| access.range.len()).sum();
+    task.flops / read.max(1) as f64
+}
+
+/// How much of the work on its last tiles a worker may leave to others. On the virtual clock, with a core half as fast as the
+/// other, `seed` took a fifth longer with two thirds of this, and the faster core waited for a quarter of the time.
+const FLOATING_SHARE: f64 = 0.45;
+/// The last tiles of a worker. All eight of `vggish` on batches of 256 would double the memory of a step.
+const LAST_TILES: usize = 4;
 /// A task that computes less than this per byte it reads does not float: fetching its inputs from another core would
 /// take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in the cache.
 const FLOPS_PER_BYTE: f64 = 4.0;
