@@ -8,7 +8,7 @@
 //!
 //! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that collect from
 //! several workers (sums of gradients, and the updates after them), and tasks that nothing on their own worker needs
-//! soon (gradients of weights) and that compute much with few bytes, up to a third of a worker's work. Cores of one
+//! soon (gradients of weights) and that compute much with few bytes, up to a third of a worker's work and some megabytes. Cores of one
 //! machine easily differ by an eighth when they share their hardware with others, and the difference changes from
 //! one millisecond to the next.
 
@@ -145,10 +145,15 @@ fn floating(
     for (id, task) in lowered.tasks.iter().enumerate() {
         spare[worker(id)] += FLOATING_SHARE * task.estimated_seconds();
     }
+    let mut room = vec![FLOATING_BYTES; n_workers];
     for id in loose {
         let (spare, needed) = (&mut spare[worker(id)], lowered.tasks[id].estimated_seconds());
-        floats[id] = needed <= *spare;
-        *spare -= if floats[id] { needed } else { 0.0 };
+        let (room, kept) = (&mut room[worker(id)], bytes_read(id));
+        floats[id] = needed <= *spare && kept <= *room;
+        if floats[id] {
+            *spare -= needed;
+            *room -= kept;
+        }
     }
     // What collects from others is no more at home on its own worker than elsewhere; so is what follows it.
     for id in 0..n_tasks {
@@ -162,6 +167,9 @@ fn floating(
 /// How much of a worker's work may float. Measured on two cores: with `seed` steps were a fiftieth shorter than with half of
 /// this, with `lenet5` a twentieth.
 const FLOATING_SHARE: f64 = 0.3;
+/// How much a worker's floating tasks may read. Nobody knows when they are executed, so all of it is kept until the end of the
+/// step, beside the chunk at hand: with large images, chunk after chunk would have memory of its own.
+const FLOATING_BYTES: usize = 4 << 20;
 /// A task that computes less than this per byte it reads does not float: fetching its inputs from another core would
 /// take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in the cache.
 const FLOPS_PER_BYTE: f64 = 4.0;
