@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::model::Sequential;
 use crate::op::real::Real;
 use crate::random::Stream;
+use dahl_runtime::engine::Workspace;
 use dahl_runtime::machine::{HOST, peak_resident_bytes};
 use dahl_runtime::trace::Trace;
 use std::collections::BTreeMap;
@@ -36,8 +37,13 @@ pub(super) fn fit<T: Real>(
 ) -> Result<Report> {
     let mut fit = Fit::<T>::new(trainer, model, data)?;
     let report = fit.run(on_event)?;
-    let (weights, statistics) = fit.run.values();
     let unsaved = fit.unsaved.take();
+    // What steps needed is given back before the weights are copied, so that the process is never larger than in training.
+    fit.training.clear();
+    fit.evaluation.clear();
+    fit.run.workspace = Workspace::new();
+    fit.before.clear();
+    let (weights, statistics) = fit.run.values();
     drop(fit);
     // What was learned is not lost with a disk that is full.
     model.set_weights(weights)?;
