@@ -23,6 +23,7 @@ mod trained;
 use clap::{Parser, Subcommand};
 use exit::{Exit, FAILED, MISUSED, Misuse};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Trains neural networks as a graph of asynchronous tasks.
 #[derive(Parser)]
@@ -76,8 +77,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let begun = Instant::now();
     let result = match Cli::parse().command {
-        Command::Train(args) => train::run(*args),
+        Command::Train(args) => train::run(*args, begun),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),
         Command::Model(args) => model::run(&args),

@@ -24,11 +24,18 @@ fn lines(arguments: &[&str]) -> Vec<Value> {
             "seconds",
             "peak_bytes",
             "stall",
+            "reading",
             "median_step_us",
             "overhead",
             "median_overhead",
         ];
         value.as_object_mut().expect("an object").retain(|key, _| !measured.contains(&key.as_str()));
+        if let Some(summary) = value["summary"].as_object_mut() {
+            let startup = summary.remove("startup").expect("what passed before the first step");
+            let all = startup["seconds"].as_f64().expect("a step");
+            let parts = ["read", "plan", "first_step"].map(|part| startup[part].as_f64().expect("a time"));
+            assert!(parts.iter().all(|&part| part > 0.0) && parts.iter().sum::<f64>() <= all, "{startup}");
+        }
         value
     };
     text.lines().map(line).collect()

@@ -157,9 +157,7 @@ fn what_training_needs_is_what_was_said_before() {
     assert!(memory["in_use_peak_bytes"].as_u64() <= memory["mem_max_bytes"].as_u64());
     let words = success(&["train", "--epochs", "1", "--memory-report", "--test-unit", "--workers", "2"]);
     assert!(words.contains("MEM_MAX") && words.contains('█') && words.contains("memory 1"), "{words}");
-    for part in
-        ["memory at the end", "training step of 64: temporaries", "memory 1 in all", "this process at most"]
-    {
+    for part in ["memory at the end", "steps, in turn", "memory 1 in all", "this process at most"] {
         assert!(words.contains(part), "{part} in {words}");
     }
 }

@@ -11,6 +11,7 @@ mod rate;
 mod report;
 pub mod resume;
 mod setup;
+mod startup;
 
 pub use args::Args;
 
@@ -24,10 +25,11 @@ use dahl_runtime::perf::Models;
 use progress::Bar;
 use setup::Job;
 use std::ops::ControlFlow;
+use std::time::Instant;
 
-/// Trains as the arguments say, and reports.
-pub fn run(args: Args) -> Result<Exit> {
-    let mut job = Job::new(args)?;
+/// Trains as the arguments say, and reports. The command began at `begun`.
+pub fn run(args: Args, begun: Instant) -> Result<Exit> {
+    let mut job = Job::new(args, begun)?;
     report::start(&job)?;
     if let Some(path) = &job.args.save_plan {
         job.trainer.make_plans(&job.model, &job.data).context("planning failed")?.save(path)?;
@@ -48,7 +50,7 @@ pub fn run(args: Args) -> Result<Exit> {
 /// Trains epoch after epoch.
 fn fit(job: &mut Job) -> Result<Exit> {
     let mut kept = job.args.report.is_some().then(|| page::Kept::after(job.resumed_at.unwrap_or(0)));
-    let Job { args, data, model, trainer, dump, metrics, n_epochs, .. } = job;
+    let Job { args, data, model, trainer, dump, metrics, n_epochs, startup, .. } = job;
     // A run that goes on has no first step.
     let first = match dump.is_some() && args.resume.is_none() {
         true => Some(trainer.first_step(model, data).context("training failed")?),
@@ -60,6 +62,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
     let report = trainer.fit_with(model, data, |event| {
         let now = match event {
             Event::Step(step) => {
+                startup.step();
                 if dump.is_some() {
                     losses.push(step.loss);
                 }

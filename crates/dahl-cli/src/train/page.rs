@@ -100,6 +100,7 @@ fn facts(job: &Job, report: &Report) -> Vec<(String, String)> {
     let stopped = if report.is_stopped { ", then stopped" } else { "" };
     let seconds: f64 = report.epochs.iter().map(|epoch| epoch.seconds).sum();
     let peak = report.epochs.iter().map(|epoch| epoch.peak_bytes).max().filter(|&peak| peak > 0);
+    let stall = report.epochs.last().map_or(0.0, |epoch| epoch.usage.stall);
     let hardware = Hardware::detect();
     let isa = Isa::available().iter().map(Isa::to_string).collect::<Vec<_>>().join(", ");
     let mut facts = vec![
@@ -117,11 +118,13 @@ fn facts(job: &Job, report: &Report) -> Vec<(String, String)> {
         pair("optimiser", job.optimizer()),
         pair("trained", format!("{}{stopped}", count(report.n_steps as usize, "step"))),
         pair("time", format!("{seconds:.2} s in {}, without tests", count(report.epochs.len(), "epoch"))),
+        pair("workers waited for images", format!("{:.1} % of the last epoch", 100.0 * stall)),
         pair("workers", count(machine.units.len(), "worker")),
         pair("a step", count(report.plan.n_tasks, "task")),
         pair("plan", report.plans.hash().to_string()),
         pair("plan’s origin", report.plans.origin()),
     ];
+    facts.extend(job.startup.words(report).map(|startup| pair("first step", startup)));
     facts.extend(peak.map(|peak| pair("memory of the process", format!("{} at most", bytes(peak as u64)))));
     facts.extend(hardware.processor.map(|processor| pair("processor", processor)));
     facts.extend([pair("instruction sets", isa), pair("seed", args.seed.to_string())]);

@@ -49,7 +49,8 @@ pub fn epoch(args: &Args, epoch: &Epoch) -> String {
             "images_per_s": epoch.images_per_s,
             "seconds": epoch.seconds,
             "peak_bytes": epoch.peak_bytes,
-            "stall": epoch.stall,
+            "stall": usage.map(|usage| usage.stall),
+            "reading": epoch.reading,
             "median_step_us": usage.map(|usage| 1e6 * usage.median_step_seconds),
             "overhead": usage.map(|usage| usage.overhead),
             "median_overhead": usage.map(|usage| usage.median_overhead),
@@ -59,9 +60,10 @@ pub fn epoch(args: &Args, epoch: &Epoch) -> String {
     let overhead = usage.map_or(String::new(), |usage| {
         format!("   overhead {:.1} % (mean {:.1} %)", 100.0 * usage.median_overhead, 100.0 * usage.overhead)
     });
-    let stall = match epoch.stall > 0.001 {
-        true => format!("   waited for images {:.1} %", 100.0 * epoch.stall),
-        false => String::new(),
+    // Images that lie in memory are there when they are asked for.
+    let stall = match usage.filter(|_| epoch.reading > 0.0) {
+        Some(usage) => format!("   waited for images {:.1} %", 100.0 * usage.stall),
+        None => String::new(),
     };
     format!(
         "epoch {:>3}   loss {:.4}   test accuracy {:>6.2} %   {:>9} images/s{overhead}{stall}",
@@ -76,7 +78,7 @@ pub fn epoch(args: &Args, epoch: &Epoch) -> String {
 pub fn summary(job: &Job, report: &Report) -> Result<()> {
     let args = &job.args;
     if args.json {
-        return Ok(say(json!({ "summary": to_json(report) }))?);
+        return Ok(say(json!({ "summary": to_json(job, report) }))?);
     }
     let Some(last) = report.epochs.last() else {
         let n = count(report.n_steps as usize, "step");
@@ -91,6 +93,9 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
         bytes(state_bytes as u64)
     ))?;
     say(format!("plan {} ({})", report.plans.hash(), report.plans.origin()))?;
+    if let Some(startup) = job.startup.words(report) {
+        say(format!("first step {startup}"))?;
+    }
     if let Some(path) = &args.trace {
         say(format!("trace of the newest full steps: {}", path.display()))?;
     }
@@ -124,20 +129,20 @@ pub fn stopped(job: &Job, report: &Report) -> Result<()> {
     }
     let Some(dir) = job.args.checkpoint.as_ref().filter(|_| report.checkpoint.is_some()) else {
         if job.args.json {
-            return Ok(say(json!({ "summary": to_json(report) }))?);
+            return Ok(say(json!({ "summary": to_json(job, report) }))?);
         }
         let n = count(report.n_steps as usize, "step");
         return Ok(say(format!("\nstopped after {n}; nothing was saved, as there was no --checkpoint DIR"))?);
     };
     if job.args.json {
-        return Ok(say(json!({ "summary": to_json(report) }))?);
+        return Ok(say(json!({ "summary": to_json(job, report) }))?);
     }
     let n = count(report.n_steps as usize, "step");
     say(format!("\nstopped after {n} and saved; to go on: dahl train --resume {}", dir.display()))?;
     Ok(())
 }
 
-fn to_json(report: &Report) -> Value {
+fn to_json(job: &Job, report: &Report) -> Value {
     let last = report.epochs.last();
     let PlanSummary { n_tasks, bytes, bytes_unshared, state_bytes } = report.plan;
     json!({
@@ -153,6 +158,7 @@ fn to_json(report: &Report) -> Value {
         "planned_bytes": report.planned_bytes,
         "plan_hash": report.plans.hash().to_string(),
         "plan_origin": report.plans.origin(),
+        "startup": job.startup.json(report),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::dump::{Dump, read_batches};
 use super::metrics::Metrics;
+use super::startup::Startup;
 use super::{Args, resume};
 use crate::measured::Measured;
 use crate::open;
@@ -18,6 +19,7 @@ use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::{CutOptions, PlanFile};
 use dahl_runtime::trace::Format;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// A run that can begin.
 pub struct Job {
@@ -37,10 +39,13 @@ pub struct Job {
     pub metrics: Option<Metrics>,
     /// What tasks cost here.
     pub measured: Measured,
+    /// How long it takes to the first step.
+    pub startup: Startup,
 }
 
 impl Job {
-    pub fn new(mut args: Args) -> Result<Job> {
+    pub fn new(mut args: Args, begun: Instant) -> Result<Job> {
+        let mut startup = Startup::since(begun);
         let resumed = args.resume.as_deref().map(open::checkpoint).transpose()?;
         if let Some(checkpoint) = &resumed {
             args = resume::merged(checkpoint)?;
@@ -51,12 +56,10 @@ impl Job {
         let optimizer = args.optimizer()?;
         let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
         let kept = resumed.as_ref().map(open::describe).transpose()?;
-        let data = match &kept {
-            Some(kept) if kept.data == args.data => {
-                open::data_of_checkpoint(&args.data, &options, args.json)?
-            }
-            _ => open::data(&args.data, &options, args.json)?,
-        };
+        let data = startup.reading(|| match &kept {
+            Some(kept) if kept.data == args.data => open::data_of_checkpoint(&args.data, &options, args.json),
+            _ => open::data(&args.data, &options, args.json),
+        })?;
         args.data = open::anywhere(&args.data);
         let (name, mut model) = match (&args.model, kept) {
             (None, Some(kept)) => (kept.name, kept.model),
@@ -150,6 +153,7 @@ impl Job {
             dump,
             metrics,
             measured,
+            startup,
         })
     }
 

@@ -6,8 +6,9 @@ use crate::arena::Bytes;
 use crate::array::{Dtype, Element, Shape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Role, StateId, Var};
-use crate::machine::{HOST, MemoryId, resident_bytes_at};
+use crate::machine::resident_bytes_at;
 use std::slice;
+use std::sync::Arc;
 
 /// Zeroed memory for a run or an array, or a sentence.
 pub(super) fn allocate(bytes: usize) -> Result<Bytes> {
@@ -17,33 +18,27 @@ pub(super) fn allocate(bytes: usize) -> Result<Bytes> {
     })
 }
 
-/// The arena of a session in one memory: what was planned for it, and what of it was touched so far. Resident bytes are none
-/// where the system does not tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryUse {
-    /// The memory.
-    pub memory: MemoryId,
-    /// Bytes of the arena.
-    pub planned_bytes: usize,
-    /// Bytes of it that were touched, in whole pages.
-    pub resident_bytes: Option<usize>,
-    /// Bytes of it for ports and outputs, in all versions.
-    pub ring_bytes: usize,
-    /// Bytes of those that were touched.
-    pub ring_resident_bytes: Option<usize>,
-    /// Bytes of it for copies of state, in memories other than the host's.
-    pub copy_bytes: usize,
+/// The memory of an array.
+pub(super) enum Held {
+    /// The store's own.
+    Own(Bytes),
+    /// Somebody else's too, so nobody writes it.
+    Shared(Arc<Vec<u8>>),
 }
 
-impl Default for MemoryUse {
-    fn default() -> Self {
-        MemoryUse {
-            memory: HOST,
-            planned_bytes: 0,
-            resident_bytes: Some(0),
-            ring_bytes: 0,
-            ring_resident_bytes: Some(0),
-            copy_bytes: 0,
+impl Held {
+    /// First byte. It may be written only if the memory is the store's own.
+    fn pointer(&self) -> *mut u8 {
+        match self {
+            Held::Own(bytes) => bytes.pointer(),
+            Held::Shared(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Held::Own(bytes) => bytes.len(),
+            Held::Shared(bytes) => bytes.len(),
         }
     }
 }
@@ -53,7 +48,20 @@ struct Entry {
     dtype: Dtype,
     shape: Shape,
     /// Not there after the store was abandoned.
-    bytes: Option<Bytes>,
+    held: Option<Held>,
+}
+
+impl Entry {
+    /// Gives an array whose memory is shared a copy of its own, if the system has room for it.
+    fn own(&mut self) -> Result<()> {
+        if let Some(Held::Shared(shared)) = &self.held {
+            let own = allocate(shared.len())?;
+            // SAFETY: the new memory has room for all bytes and is nobody else's.
+            unsafe { own.pointer().copy_from_nonoverlapping(shared.as_ptr(), shared.len()) };
+            self.held = Some(Held::Own(own));
+        }
+        Ok(())
+    }
 }
 
 /// Arrays that outlive graphs: parameters, optimiser state, data sets. Graphs refer to them by [`StateId`].
@@ -72,7 +80,22 @@ impl Store {
     pub fn add<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Result<StateId> {
         let shape = shape.into();
         let bytes = allocate(shape.len().saturating_mul(size_of::<T>()))?;
-        self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, bytes: Some(bytes) });
+        let held = Some(Held::Own(bytes));
+        self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, held });
+        Ok(StateId(self.entries.len() - 1))
+    }
+
+    /// Adds an array of bytes that lie in memory already, without a copy of them. One is made when somebody writes the
+    /// array.
+    pub fn share(&mut self, name: &str, shape: impl Into<Shape>, bytes: &Arc<Vec<u8>>) -> Result<StateId> {
+        let shape = shape.into();
+        if bytes.len() != shape.len() {
+            let (n, expected) = (bytes.len(), shape.len());
+            let message = format!("{name} of {shape} has {expected} bytes, not {n}");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        let held = Some(Held::Shared(Arc::clone(bytes)));
+        self.entries.push(Entry { name: name.to_string(), dtype: Dtype::U8, shape, held });
         Ok(StateId(self.entries.len() - 1))
     }
 
@@ -83,8 +106,8 @@ impl Store {
 
     /// Bytes of all arrays that were touched, in whole pages; none where the system does not tell.
     pub fn resident_bytes(&self) -> Option<usize> {
-        let of = |bytes: &Bytes| resident_bytes_at(bytes.pointer(), bytes.len());
-        self.entries.iter().filter_map(|entry| entry.bytes.as_ref()).map(of).sum()
+        let of = |held: &Held| resident_bytes_at(held.pointer(), held.len());
+        self.entries.iter().filter_map(|entry| entry.held.as_ref()).map(of).sum()
     }
 
     /// The array of a graph that stands for a stored one; added if there is none yet.
@@ -100,8 +123,8 @@ impl Store {
     fn elements<T: Element>(&self, id: StateId) -> (*mut T, usize) {
         let entry = &self.entries[id.0];
         assert_eq!(entry.dtype, T::DTYPE, "{} has another element type", entry.name);
-        match &entry.bytes {
-            Some(bytes) => (bytes.pointer().cast(), entry.shape.len()),
+        match &entry.held {
+            Some(held) => (held.pointer().cast(), entry.shape.len()),
             None => panic!("{} was lost with a run that was given up", entry.name),
         }
     }
@@ -121,27 +144,55 @@ impl Store {
     /// The elements of an array, for writing.
     ///
     /// # Panics
-    /// As [`Store::get`].
+    /// As [`Store::get`], and if there is no memory left to copy what is [shared](Store::share).
     pub fn get_mut<T: Element>(&mut self, id: StateId) -> &mut [T] {
+        self.own(id).unwrap_or_else(|error| panic!("{error}"));
         let (pointer, len) = self.elements::<T>(id);
-        // SAFETY: as in `get`, and `&mut self` makes the access exclusive.
+        // SAFETY: as in `get`; `&mut self` makes the access exclusive, and the memory is the store's own.
         unsafe { slice::from_raw_parts_mut(pointer, len) }
     }
 
+    /// Gives an array that was [shared](Store::share) memory of its own, with the same contents.
+    pub fn own(&mut self, id: StateId) -> Result<()> {
+        self.entries.get_mut(id.0).map_or(Ok(()), Entry::own)
+    }
+
     /// Address and size in bytes of an array, for engines. What is done through the address must respect that the
-    /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run.
+    /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run. Nothing may be
+    /// written there unless the array has memory of its [own](Store::own).
     pub fn raw(&mut self, id: StateId) -> Option<(*mut u8, usize)> {
         let entry = self.entries.get(id.0)?;
-        Some((entry.bytes.as_ref()?.pointer(), entry.shape.len() * entry.dtype.bytes()))
+        Some((entry.held.as_ref()?.pointer(), entry.shape.len() * entry.dtype.bytes()))
     }
 
     /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.
-    pub(super) fn abandon(&mut self) -> Vec<Bytes> {
-        self.entries.iter_mut().filter_map(|entry| entry.bytes.take()).collect()
+    pub(super) fn abandon(&mut self) -> Vec<Held> {
+        self.entries.iter_mut().filter_map(|entry| entry.held.take()).collect()
     }
 
     /// Whether arrays were given up.
     pub(super) fn is_lost(&self) -> bool {
-        self.entries.iter().any(|entry| entry.bytes.is_none())
+        self.entries.iter().any(|entry| entry.held.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_bytes_are_not_copied_until_somebody_writes_them() {
+        let bytes = Arc::new(vec![1, 2, 3]);
+        let mut store = Store::new();
+        let id = store.share("images", [3], &bytes).unwrap();
+        assert_eq!(store.get::<u8>(id).as_ptr(), bytes.as_ptr());
+        assert_eq!(store.raw(id), Some((bytes.as_ptr().cast_mut(), 3)));
+        store.get_mut::<u8>(id)[1] = 9;
+        assert_eq!((store.get::<u8>(id), &bytes[..]), (&[1, 9, 3][..], &[1, 2, 3][..]));
+        assert_eq!(Arc::strong_count(&bytes), 1);
+        let message = store.share("images", [2, 2], &bytes).unwrap_err().to_string();
+        assert!(message.contains("has 4 bytes, not 3"), "{message}");
+        let empty = store.share("none", [0], &Arc::default()).unwrap();
+        assert!(store.get::<u8>(empty).is_empty() && store.get_mut::<u8>(empty).is_empty());
     }
 }

@@ -10,6 +10,7 @@ pub mod pool;
 pub mod queue;
 
 mod memory;
+mod workspace;
 mod local;
 mod coherence;
 mod runner;
@@ -23,6 +24,7 @@ mod session;
 pub(crate) mod submit;
 
 pub(crate) use local::Padded;
-pub use memory::{MemoryUse, Store};
+pub use memory::Store;
 pub use pool::{Pool, Source, current_worker};
 pub use session::{Handle, Outputs, Ports, Session};
+pub use workspace::Workspace;

@@ -6,13 +6,14 @@
 
 use super::coherence::Coherence;
 use super::local::PerWorker;
-use super::memory::{MemoryUse, Store, allocate};
+use super::memory::{Held, Store};
 use super::runner::Runner;
-use crate::arena::{ALIGN, Bytes};
+use super::workspace::{Lease, Workspace};
+use crate::arena::ALIGN;
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
-use crate::machine::{HOST, MemoryId, Unit, resident_bytes_at};
+use crate::machine::{HOST, MemoryId, Unit};
 use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Mutex, lock};
@@ -25,10 +26,10 @@ struct Addresses(Vec<*mut u8>);
 // SAFETY: the addresses are scratch space that is filled and used within one call of `execute`.
 unsafe impl Send for Addresses {}
 
-/// One memory: an arena for what a run needs, and the address of each buffer.
+/// One memory: where in its arena each buffer lies, and the address of each buffer during a run.
 struct Memory {
-    /// The memory that `addresses` points into.
-    arena: Bytes,
+    /// None where the buffer is the store's.
+    offsets: Vec<Option<usize>>,
     addresses: Vec<AtomicPtr<u8>>,
 }
 
@@ -38,24 +39,34 @@ pub(super) struct Program {
     /// Where the arguments of each task lie.
     places: Vec<Vec<Place>>,
     kinds: Vec<BufferKind>,
+    /// Whether any task writes a buffer.
+    is_written: Vec<bool>,
     /// Bytes of each buffer's version.
     sizes: Vec<usize>,
     /// Bytes from one version of a buffer to the next; 0 where there is one version.
     strides: Vec<usize>,
     depth: u64,
     memories: Vec<Memory>,
+    /// The arenas.
+    workspace: Workspace,
     memory_of: Vec<MemoryId>,
     coherence: Option<Coherence>,
     scratch: PerWorker<Addresses>,
     /// What a run that was given up worked on: a kernel may still be using it.
-    kept: Mutex<Vec<Bytes>>,
+    kept: Mutex<Vec<Held>>,
 }
 
 impl Program {
-    /// Allocates what the plan asks for in every memory of the units.
-    pub fn new(lowered: &Lowered, plan: &MemoryPlan, units: &[Unit], trace_capacity: usize) -> Result<Self> {
+    /// Makes room for what the plan asks for in every memory of the units.
+    pub fn new(
+        lowered: &Lowered,
+        plan: &MemoryPlan,
+        units: &[Unit],
+        trace_capacity: usize,
+        workspace: &Workspace,
+    ) -> Result<Self> {
         let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
-        let mut memories = Vec::new();
+        let (mut memories, mut bytes) = (Vec::new(), Vec::new());
         for memory in 0..n_memories {
             // Other memories than the host's also need room for copies of the state.
             let mut end = plan.bytes;
@@ -66,26 +77,29 @@ impl Program {
                     end += buffer.bytes.next_multiple_of(ALIGN);
                 }
             }
-            let arena = allocate(end)?;
-            let address = |offset: &Option<usize>| match offset {
-                Some(offset) => AtomicPtr::new(arena.pointer().wrapping_add(*offset)),
-                None => AtomicPtr::new(ptr::null_mut()),
-            };
-            memories.push(Memory { addresses: offsets.iter().map(address).collect(), arena });
+            let addresses = offsets.iter().map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+            memories.push(Memory { offsets, addresses });
+            bytes.push(end);
         }
+        workspace.reserve(&bytes)?;
         let stride = |buffer: usize| match lowered.buffers[buffer].kind {
             BufferKind::Ring => lowered.buffers[buffer].bytes.next_multiple_of(ALIGN),
             _ => 0,
         };
+        let mut is_written = vec![false; lowered.buffers.len()];
+        let accesses = lowered.tasks.iter().flat_map(|task| &task.accesses);
+        accesses.filter(|access| access.writes).for_each(|access| is_written[access.buffer] = true);
         let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
         Ok(Program {
-            runner: Runner::new(lowered, units.len(), trace_capacity),
+            runner: Runner::new(lowered, units.len(), trace_capacity, n_memories > 1),
             places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
             kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),
+            is_written,
             sizes: lowered.buffers.iter().map(|buffer| buffer.bytes).collect(),
             strides: (0..lowered.buffers.len()).map(stride).collect(),
             depth: lowered.depth as u64,
             memories,
+            workspace: workspace.clone(),
             memory_of: units.iter().map(|unit| unit.memory).collect(),
             coherence: (n_memories > 1).then(|| Coherence::new(lowered)),
             scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
@@ -93,12 +107,15 @@ impl Program {
         })
     }
 
-    /// Points the state buffers at the store's arrays.
+    /// Points the state buffers at the store's arrays, and all others into the workspace.
     ///
-    /// The caller keeps the store exclusively borrowed until the run is over.
-    pub fn bind(&self, store: &mut Store) -> Result<()> {
+    /// The caller keeps the store exclusively borrowed, and the lease, until the run is over.
+    pub fn bind(&self, store: &mut Store) -> Result<Lease> {
         for (i, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };
+            if self.is_written[i] {
+                store.own(id)?;
+            }
             match store.raw(id) {
                 Some((pointer, bytes)) if bytes == self.sizes[i] => {
                     self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
@@ -111,38 +128,19 @@ impl Program {
                 _ => return Err(Error::new(ErrorKind::Usage, "the graph was recorded for another store")),
             }
         }
-        Ok(())
-    }
-
-    /// What was planned for each memory, and what of it was touched so far.
-    pub fn memory_use(&self) -> Vec<MemoryUse> {
-        let of = |(memory, Memory { arena, addresses }): (MemoryId, &Memory)| {
-            let mut found = MemoryUse { memory, ..MemoryUse::default() };
-            found.planned_bytes = arena.len();
-            found.resident_bytes = resident_bytes_at(arena.pointer(), arena.len());
-            for (buffer, kind) in self.kinds.iter().enumerate() {
-                let versions = if self.strides[buffer] == 0 { 1 } else { self.depth as usize };
-                let bytes = self.sizes[buffer].next_multiple_of(ALIGN) * versions;
-                let address = addresses[buffer].load(Ordering::Relaxed);
-                let resident = || resident_bytes_at(address, bytes);
-                match kind {
-                    BufferKind::Ring => {
-                        found.ring_bytes += bytes;
-                        found.ring_resident_bytes =
-                            found.ring_resident_bytes.zip(resident()).map(|(sum, more)| sum + more);
-                    }
-                    // The host's state is in the store.
-                    BufferKind::State(_) if memory != HOST => found.copy_bytes += bytes,
-                    BufferKind::State(_) | BufferKind::Temporary => {}
+        self.workspace.enter(|memory, base| {
+            // The workspace may have memories that only others need.
+            let Some(Memory { offsets, addresses }) = self.memories.get(memory) else { return };
+            for (offset, address) in offsets.iter().zip(addresses) {
+                if let Some(offset) = offset {
+                    address.store(base.wrapping_add(*offset), Ordering::Relaxed);
                 }
             }
-            found
-        };
-        self.memories.iter().enumerate().map(of).collect()
+        })
     }
 
     /// Keeps the memory of a store for kernels that may still be using it.
-    pub fn keep(&self, memory: Vec<Bytes>) {
+    pub fn keep(&self, memory: Vec<Held>) {
         lock(&self.kept).extend(memory);
     }
 

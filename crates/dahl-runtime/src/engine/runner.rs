@@ -41,8 +41,8 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// A runner that keeps the newest `trace_capacity` events of each worker.
-    pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize) -> Self {
+    /// A runner that keeps the newest `trace_capacity` events of each worker, and of the program, if it copies anything.
+    pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize, program_copies: bool) -> Self {
         let exec = |task: &crate::graph::Task| Exec { kernel: task.kernel, spec: task.spec.clone() };
         let origin = |task: &crate::graph::Task| Origin {
             name: format!("{task:?}"),
@@ -50,11 +50,15 @@ impl Runner {
             buffers: task.places.iter().map(|place| place.buffer).collect(),
             location: task.location,
         };
+        let recorder = |who: usize| {
+            let capacity = if who < n_workers || program_copies { trace_capacity } else { 0 };
+            Padded(Recorder::new(capacity))
+        };
         Runner {
             execs: lowered.tasks.iter().map(exec).collect(),
             origins: lowered.tasks.iter().map(origin).collect(),
             buffers: lowered.buffers.iter().map(|buffer| buffer.name.clone()).collect(),
-            recorders: (0..=n_workers).map(|_| Padded(Recorder::new(trace_capacity))).collect(),
+            recorders: (0..=n_workers).map(recorder).collect(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         }

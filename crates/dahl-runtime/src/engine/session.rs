@@ -4,11 +4,12 @@
 
 use super::dynamic::Dynamic;
 use super::executor::Executor;
-use super::memory::{MemoryUse, Store};
+use super::memory::Store;
 use super::pool::{Pool, Source};
 use super::program::Program;
 use super::replay::Replay;
 use super::watchdog::{Watch, stuck};
+use super::workspace::{Lease, Workspace};
 use crate::array::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role, Var};
@@ -20,8 +21,8 @@ use crate::trace::{Clock, Release, Scene, Trace, ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A lowered graph that is ready to run. Memory is allocated when it is made and given back when it is dropped;
-/// running allocates nothing.
+/// A lowered graph that is ready to run. Memory is allocated when it is made, unless another session of the same
+/// [`Workspace`] has taken enough; running allocates nothing.
 pub struct Session {
     pool: Arc<Pool>,
     program: Arc<Program>,
@@ -44,6 +45,17 @@ const MAX_RELEASES: usize = 4096;
 impl Session {
     /// Prepares a graph for the pool's workers, keeping the newest `trace_capacity` events of each.
     pub fn new(pool: &Arc<Pool>, lowered: &Lowered, plan: &Plan, trace_capacity: usize) -> Result<Self> {
+        Session::new_in(&Workspace::new(), pool, lowered, plan, trace_capacity)
+    }
+
+    /// The same in memory that other sessions use, too, while this one does not run.
+    pub fn new_in(
+        workspace: &Workspace,
+        pool: &Arc<Pool>,
+        lowered: &Lowered,
+        plan: &Plan,
+        trace_capacity: usize,
+    ) -> Result<Self> {
         if let Some(placement) = plan.placement().filter(|p| p.order.len() != pool.n_workers()) {
             let (planned, there) = (placement.order.len(), pool.n_workers());
             let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
@@ -51,7 +63,7 @@ impl Session {
         }
         plan.check(lowered)?;
         let memory = plan.memory();
-        let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity)?);
+        let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity, workspace)?);
         let edges = [&lowered.edges[..], &memory.edges[..]].concat();
         let executor: Arc<dyn Executor> = match plan.order() {
             Order::Planned(placement) => {
@@ -114,12 +126,12 @@ impl Session {
         if let Some(error) = self.program.runner.failure() {
             return Err(error);
         }
-        self.program.bind(store)?;
+        let lease = self.program.bind(store)?;
         let first = self.steps;
         let (mut fed, mut collected) = (first, first);
         let mut end = first + n_steps;
         // Whatever happens, the store is not given back before the workers are done with it.
-        let mut running = Running { session: self, store, released: first, is_lost: false };
+        let mut running = Running { session: self, store, lease, released: first, is_lost: false };
         while collected < end {
             let session = &*running.session;
             if session.stop.swap(false, Ordering::Relaxed) {
@@ -151,11 +163,6 @@ impl Session {
         // Whoever asked to stop after the last step was fed meant this run.
         running.session.stop.store(false, Ordering::Relaxed);
         Ok(collected - first)
-    }
-
-    /// What was planned for each memory, and what of it was touched so far.
-    pub fn memory_use(&self) -> Vec<MemoryUse> {
-        self.program.memory_use()
     }
 
     /// Something to end a run by, from another thread.
@@ -257,6 +264,8 @@ fn scheduler(policy: Policy, lowered: &Lowered, n_workers: usize) -> Box<dyn Sch
 struct Running<'a> {
     session: &'a mut Session,
     store: &'a mut Store,
+    /// Nobody else uses the workspace meanwhile.
+    lease: Lease,
     released: u64,
     /// Whether nobody waits for the workers any more.
     is_lost: bool,
@@ -279,6 +288,7 @@ impl Running<'_> {
     fn give_up(&mut self) {
         self.session.program.keep(self.store.abandon());
         self.session.pool.abandon();
+        self.lease.lose();
         self.is_lost = true;
     }
 }

@@ -172,6 +172,11 @@ impl Graph {
         self.depth
     }
 
+    /// Changes the versions of each port and output: how far to be ahead may depend on what was recorded.
+    pub fn set_depth(&mut self, depth: usize) {
+        self.depth = depth.max(1);
+    }
+
     /// The arrays.
     pub fn arrays(&self) -> &[ArrayInfo] {
         &self.arrays

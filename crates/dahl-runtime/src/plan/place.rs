@@ -7,11 +7,10 @@
 //! costs time that waiting at its end does not.
 //!
 //! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that collect from
-//! several workers (sums of gradients, and the updates after them), and tasks of a worker's last tiles that nothing on
-//! it needs soon (gradients of weights) and that compute much with few bytes, up to half of the work on these tiles. Cores
+//! several workers (sums of gradients, and the updates after them), and tasks that nothing on their own worker needs
+//! soon (gradients of weights) and that compute much with few bytes, up to half of a worker's work and some megabytes. Cores
 //! of one machine easily differ by an eighth when they share their hardware with others, and the difference changes from
-//! one millisecond to the next; at times one is half as fast as the other for minutes. Only the last tiles, because what
-//! floats keeps its inputs until the end of the step.
+//! one millisecond to the next; at times one is half as fast as the other for minutes.
 
 use crate::graph::{Lowered, Task, TaskId};
 use std::cmp::Reverse;
@@ -132,26 +131,28 @@ fn floating(
         let mut followers = successors[id].iter().map(|&next| next as usize);
         !predecessors[id].is_empty() && !waits[id] && followers.all(|next| waits[next])
     };
-    let is_late = |id: usize| {
-        let (tile, n_tiles) = lowered.tasks[id].tile;
-        let end = ((worker(id) + 1) * n_tiles).div_ceil(n_workers);
-        tile + LAST_TILES >= end
-    };
-    let is_candidate =
-        |&id: &usize| is_loose(id) && is_late(id) && flops_per_byte(&lowered.tasks[id]) >= FLOPS_PER_BYTE;
+    let task = |id: usize| &lowered.tasks[id];
+    let is_candidate = |&id: &usize| is_loose(id) && flops_per_byte(task(id)) >= FLOPS_PER_BYTE;
     let mut loose: Vec<usize> = (0..n_tasks).filter(is_candidate).collect();
     // What computes most for what it reads first: whatever another core has read, its own must fetch back to write it
-    // again in the next step.
-    let mobility = |id: usize| flops_per_byte(&lowered.tasks[id]);
-    loose.sort_by(|&a, &b| mobility(b).total_cmp(&mobility(a)));
+    // again in the next step. Of tasks alike the last, whose inputs need not be kept for long.
+    loose.sort_by(|&a, &b| {
+        let mobility = flops_per_byte(task(b)).total_cmp(&flops_per_byte(task(a)));
+        mobility.then(task(b).tile.0.cmp(&task(a).tile.0))
+    });
     let mut spare = vec![0.0; n_workers];
-    for (id, task) in lowered.tasks.iter().enumerate().filter(|(id, _)| is_late(*id)) {
+    for (id, task) in lowered.tasks.iter().enumerate() {
         spare[worker(id)] += FLOATING_SHARE * task.estimated_seconds();
     }
+    let mut room = vec![FLOATING_BYTES; n_workers];
     for id in loose {
-        let (spare, needed) = (&mut spare[worker(id)], lowered.tasks[id].estimated_seconds());
-        floats[id] = needed <= *spare;
-        *spare -= if floats[id] { needed } else { 0.0 };
+        let (spare, needed) = (&mut spare[worker(id)], task(id).estimated_seconds());
+        let (room, kept) = (&mut room[worker(id)], bytes_read(task(id)));
+        floats[id] = needed <= *spare && kept <= *room;
+        if floats[id] {
+            *spare -= needed;
+            *room -= kept;
+        }
     }
     // What collects from others is no more at home on its own worker than elsewhere; so is what follows it.
     for id in 0..n_tasks {
@@ -162,18 +163,22 @@ fn floating(
     (0..n_tasks as TaskId).filter(|&id| floats[id as usize]).collect()
 }
 
-/// What a task computes for each byte that it reads.
-fn flops_per_byte(task: &Task) -> f64 {
-    let read: usize =
-        task.accesses.iter().filter(|access| access.reads).map(|access| access.range.len()).sum();
-    task.flops / read.max(1) as f64
+/// What a task reads.
+fn bytes_read(task: &Task) -> usize {
+    task.accesses.iter().filter(|access| access.reads).map(|access| access.range.len()).sum()
 }
 
-/// How much of the work on its last tiles a worker may leave to others. On the virtual clock, with a core half as fast as the
-/// other, `seed` took a fifth longer with two thirds of this, and the faster core waited for a quarter of the time.
+/// What a task computes for each byte that it reads.
+fn flops_per_byte(task: &Task) -> f64 {
+    task.flops / bytes_read(task).max(1) as f64
+}
+
+/// How much of a worker's work may float. On the virtual clock, with a core half as fast as the other, `seed` took a fifth longer
+/// with two thirds of this, and the faster core waited for a quarter of the time.
 const FLOATING_SHARE: f64 = 0.45;
-/// The last tiles of a worker. All eight of `vggish` on batches of 256 would double the memory of a step.
-const LAST_TILES: usize = 4;
+/// How much a worker's floating tasks may read. Nobody knows when they are executed, so all of it is kept until the end of the
+/// step, beside the chunk at hand: with large images, chunk after chunk would have memory of its own.
+const FLOATING_BYTES: usize = 2 << 20;
 /// A task that computes less than this per byte it reads does not float: fetching its inputs from another core would
 /// take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in the cache.
 const FLOPS_PER_BYTE: f64 = 4.0;

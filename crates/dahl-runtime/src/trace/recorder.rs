@@ -129,28 +129,27 @@ impl Recorder {
         self.taken.store(count, Ordering::Relaxed);
         let capacity = if self.is_on() { self.slots.get().map_or(0, |slots| slots.len() as u64) } else { 0 };
         let first = seen.max(count.saturating_sub(capacity));
-        let mut copied = Vec::with_capacity((count - first) as usize);
+        let mut events = Vec::with_capacity((count - first) as usize);
         for slot in (first..count).filter_map(|number| self.slot(number)) {
             let (what, start, end) = (&slot.what, &slot.start, &slot.end);
-            copied.push([what, start, end].map(|word| word.load(Ordering::Relaxed)));
+            let [what, start, end] = [what, start, end].map(|word| word.load(Ordering::Relaxed));
+            events.push(Event { task: what as u32, step: (what >> 32) as u32, start, end });
         }
         // What was overwritten meanwhile, or is just being overwritten, is no event.
         let now = self.count.load(Ordering::Acquire);
         let intact = if now == count { first } else { first.max((now + 1).saturating_sub(capacity)) };
+        events.drain(..events.len().min((intact - first) as usize));
         let mut taken = Taken::default();
-        taken.events.reserve_exact(copied.len());
-        for [what, start, end] in copied.into_iter().skip((intact - first) as usize) {
-            let (task, step) = (what as u32, (what >> 32) as u32);
-            if end < start {
-                continue;
-            } else if task & TRANSFER == 0 {
-                taken.events.push(Event { task, step, start, end });
-            } else {
+        // In place: a ring is large, and so is a second copy of it.
+        events.retain(|&Event { task, step, start, end }| {
+            if task & TRANSFER != 0 && end >= start {
                 let block = task & ((1 << BLOCK_BITS) - 1);
                 let from = ((task & !TRANSFER) >> BLOCK_BITS) as MemoryId;
                 taken.transfers.push(Transfer { block, from, to, step, start, end });
             }
-        }
+            task & TRANSFER == 0 && end >= start
+        });
+        taken.events = events;
         let kept = (taken.events.len() + taken.transfers.len()) as u64;
         taken.n_dropped = if self.is_on() { count - seen - kept } else { 0 };
         taken

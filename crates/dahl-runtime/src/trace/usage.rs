@@ -16,6 +16,9 @@ pub struct Usage {
     pub median_overhead: f64,
     /// Seconds of the median step.
     pub median_step_seconds: f64,
+    /// Share of the workers' time that they waited for a step which the program had not fed yet, over all steps together; a
+    /// part of the overhead.
+    pub stall: f64,
 }
 
 impl Trace {
@@ -23,7 +26,8 @@ impl Trace {
     /// first event of the next. One that had nothing to do in a step waited: the time between two steps of its own
     /// is that of all steps from the one to the other, in equal parts. Workers that hardly ever had anything to do do not count.
     pub fn usage(&self) -> Usage {
-        let workers: Vec<BTreeMap<u32, Spent>> = self.workers.iter().map(|events| spent(events)).collect();
+        let workers: Vec<BTreeMap<u32, Spent>> =
+            self.workers.iter().map(|events| self.spent(events)).collect();
         let most = workers.iter().map(BTreeMap::len).max().unwrap_or(0);
         let counted: Vec<_> =
             workers.into_iter().filter(|steps| !steps.is_empty() && 2 * steps.len() >= most).collect();
@@ -31,23 +35,60 @@ impl Trace {
         let mut steps: BTreeMap<u32, (Spent, usize)> = BTreeMap::new();
         for (step, spent) in counted.into_iter().flatten() {
             let (sum, workers) = steps.entry(step).or_default();
-            *sum = (sum.0 + spent.0, sum.1 + spent.1);
+            sum.total += spent.total;
+            sum.inside += spent.inside;
+            sum.stalled += spent.stalled;
             *workers += 1;
         }
         let complete: Vec<Spent> =
             steps.into_values().filter(|(_, workers)| *workers == n_workers).map(|(sum, _)| sum).collect();
-        let share =
-            |total: u64, inside: u64| if total == 0 { 0.0 } else { 1.0 - inside as f64 / total as f64 };
-        let sum = complete.iter().fold((0, 0), |sum, spent| (sum.0 + spent.0, sum.1 + spent.1));
+        let part = |part: u64, total: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 };
+        let outside = |total: u64, inside: u64| if total == 0 { 0.0 } else { 1.0 - part(inside, total) };
+        let sum = |of: fn(&Spent) -> u64| complete.iter().map(of).sum::<u64>();
+        let (total, inside) = (sum(|spent| spent.total), sum(|spent| spent.inside));
         let ticks = n_workers as f64 * self.ticks_per_second;
-        let mut shares: Vec<f64> = complete.iter().map(|&(total, inside)| share(total, inside)).collect();
-        let mut seconds: Vec<f64> = complete.iter().map(|&(total, _)| total as f64 / ticks).collect();
+        let mut shares: Vec<f64> = complete.iter().map(|spent| outside(spent.total, spent.inside)).collect();
+        let mut seconds: Vec<f64> = complete.iter().map(|spent| spent.total as f64 / ticks).collect();
         Usage {
             n_steps: complete.len(),
-            overhead: share(sum.0, sum.1),
+            overhead: outside(total, inside),
             median_overhead: median(&mut shares),
             median_step_seconds: median(&mut seconds),
+            stall: part(sum(|spent| spent.stalled), total),
         }
+    }
+
+    /// What a worker spent in each of its steps but the first, which may have lost its beginning, and the last, which has no next.
+    fn spent(&self, events: &[Event]) -> BTreeMap<u32, Spent> {
+        // Where it first works on a later step than before.
+        let mut newest = None;
+        let is_first = |&i: &usize| {
+            let is_newer = newest.is_none_or(|newest| events[i].step > newest);
+            newest = newest.max(Some(events[i].step));
+            is_newer
+        };
+        let firsts: Vec<usize> = (0..events.len()).filter(is_first).skip(1).collect();
+        let mut steps = BTreeMap::new();
+        for pair in firsts.windows(2) {
+            let (from, to) = (&events[pair[0]], &events[pair[1]]);
+            let kernels = events[pair[0]..pair[1]].iter().map(|event| event.end - event.start).sum();
+            let stalled = self.stalled(events[pair[1] - 1].end, to);
+            let (total, n) = (to.start - from.start, u64::from(to.step - from.step));
+            for i in 0..n {
+                let (inside, stalled) = if i == 0 { (kernels, stalled) } else { (0, 0) };
+                let total = total * (i + 1) / n - total * i / n;
+                steps.insert(from.step + i as u32, Spent { total, inside, stalled });
+            }
+        }
+        steps
+    }
+
+    /// Ticks of the gap between `free` and an event, the first of its step, in which the program had not released the step.
+    fn stalled(&self, free: u64, event: &Event) -> u64 {
+        let at = self.releases.partition_point(|release| release.steps <= u64::from(event.step));
+        // A release after the task began is another one: the one that let it begin is no longer remembered.
+        let release = self.releases.get(at).filter(|release| release.ticks <= event.start);
+        release.map_or(0, |release| release.ticks.saturating_sub(free))
     }
 
     /// Seconds that all workers together spent in kernels, and between them for each of [`Reason::ALL`].
@@ -62,35 +103,35 @@ impl Trace {
     }
 }
 
-/// Ticks in all, and of them in kernels.
-type Spent = (u64, u64);
-
-/// What a worker spent in each of its steps but the first, which may have lost its beginning, and the last, which has no next.
-fn spent(events: &[Event]) -> BTreeMap<u32, Spent> {
-    // Where it first works on a later step than before.
-    let mut newest = None;
-    let is_first = |&i: &usize| {
-        let is_newer = newest.is_none_or(|newest| events[i].step > newest);
-        newest = newest.max(Some(events[i].step));
-        is_newer
-    };
-    let firsts: Vec<usize> = (0..events.len()).filter(is_first).skip(1).collect();
-    let mut steps = BTreeMap::new();
-    for pair in firsts.windows(2) {
-        let (from, to) = (&events[pair[0]], &events[pair[1]]);
-        let kernels = events[pair[0]..pair[1]].iter().map(|event| event.end - event.start).sum();
-        let (total, n) = (to.start - from.start, u64::from(to.step - from.step));
-        for i in 0..n {
-            let inside = if i == 0 { kernels } else { 0 };
-            steps.insert(from.step + i as u32, (total * (i + 1) / n - total * i / n, inside));
-        }
-    }
-    steps
+/// Ticks in a step: in all, inside kernels, waiting for the program.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    total: u64,
+    inside: u64,
+    stalled: u64,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Release;
+
+    #[test]
+    fn a_stall_is_what_passes_until_the_program_releases_a_step() {
+        let event = |step, start, end| Event { step, start, end, ..Event::default() };
+        let worker = || vec![event(0, 0, 100), event(1, 100, 200), event(2, 260, 300), event(3, 300, 400)];
+        let stall = |releases: &[(u64, u64)]| {
+            let releases = releases.iter().map(|&(steps, ticks)| Release { steps, ticks }).collect();
+            let workers = vec![worker(), worker()];
+            Trace { workers, releases, ticks_per_second: 1.0, ..Trace::default() }.usage().stall
+        };
+        // Steps 1 and 2 are complete: 200 ticks of each worker. Step 2 was released after 50 of the 60 that nothing was done in.
+        assert_eq!(stall(&[(2, 0), (4, 250)]), 0.25);
+        // Before the workers were free, and at a time that is not known.
+        assert_eq!(stall(&[(2, 0), (4, 150)]), 0.0);
+        assert_eq!(stall(&[]), 0.0);
+        assert_eq!(stall(&[(4, 290)]), 0.0);
+    }
 
     #[test]
     fn overhead_is_what_kernels_leave_of_complete_steps() {

@@ -32,7 +32,7 @@ pub(super) enum Pixels {
 #[derive(Clone)]
 pub struct Split {
     pixels: Pixels,
-    labels: Vec<u8>,
+    labels: Arc<Vec<u8>>,
     image_bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl Split {
 
     /// A split of images with so many bytes each.
     pub(super) fn from_pixels(pixels: Pixels, labels: Vec<u8>, image_bytes: usize) -> Self {
-        Split { pixels, labels, image_bytes }
+        Split { pixels, labels: Arc::new(labels), image_bytes }
     }
 
     /// How many images there are.
@@ -89,6 +89,14 @@ impl Split {
     pub fn resident(&self) -> Option<&[u8]> {
         match &self.pixels {
             Pixels::Resident(images) => Some(images),
+            Pixels::Streamed(_) => None,
+        }
+    }
+
+    /// Pixels, if they are in memory, and labels, for whoever keeps them without a copy.
+    pub(crate) fn shared(&self) -> Option<(&Arc<Vec<u8>>, &Arc<Vec<u8>>)> {
+        match &self.pixels {
+            Pixels::Resident(images) => Some((images, &self.labels)),
             Pixels::Streamed(_) => None,
         }
     }
@@ -173,8 +181,27 @@ impl Split {
         if let Pixels::Resident(images) = &mut self.pixels {
             *images = Arc::new(images[..limit * self.image_bytes].to_vec());
         }
-        self.labels.truncate(limit);
-        self.labels.shrink_to_fit();
+        self.labels = Arc::new(self.labels[..limit].to_vec());
+    }
+}
+
+#[cfg(test)]
+impl Split {
+    /// Grey images of so many bytes, each of which takes this long to read.
+    pub(crate) fn slow(n: usize, image_bytes: usize, pause: std::time::Duration) -> Split {
+        struct Slow(std::time::Duration);
+        impl Source for Slow {
+            fn read(&self, _: usize, pixels: &mut [u8]) -> Result<()> {
+                std::thread::sleep(self.0);
+                pixels.fill(100);
+                Ok(())
+            }
+            fn place(&self, image: usize) -> String {
+                format!("slow {image}")
+            }
+        }
+        let labels = (0..n).map(|i| (i % 10) as u8).collect();
+        Split::from_pixels(Pixels::Streamed(Arc::new(Slow(pause))), labels, image_bytes)
     }
 }
 

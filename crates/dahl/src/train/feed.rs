@@ -58,3 +58,33 @@ impl Feed {
         self.stream.as_ref().map_or(Duration::ZERO, Batches::waited)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Trainer;
+    use crate::dataset::{Dataset, Split};
+    use crate::model::Sequential;
+    use crate::train::Epoch;
+    use dahl_runtime::machine::Machine;
+    use std::time::Duration;
+
+    /// Two epochs with 30 images, read by one thread for one worker.
+    fn trained(train: Split) -> [Epoch; 2] {
+        let (name, shape, class_names) = ("grey".to_string(), [1, 8, 8], Vec::new());
+        let data = Dataset { name, shape, classes: 10, class_names, test: train.clone(), train };
+        let trainer = Trainer::new(&Machine::with_workers(1)).batch(2).epochs(2);
+        let report = trainer.fit(&mut Sequential::seed(shape, 10), &data).unwrap();
+        [report.epochs[0], report.epochs[1]]
+    }
+
+    #[test]
+    fn what_workers_wait_for_images_is_told() {
+        // Two images take 40 ms to read, and far less to learn from. While the first epoch is tested, those of the second are read.
+        let [slow, _] = trained(Split::slow(30, 64, Duration::from_millis(20)));
+        assert!(slow.usage.stall > 0.3 && slow.usage.stall <= 1.0, "{slow:?}");
+        assert!(slow.usage.stall <= slow.usage.overhead && slow.reading > 0.3, "{slow:?}");
+        let [_, resident] = trained(Split::new(vec![100; 30 * 64], vec![1; 30]).unwrap());
+        assert_eq!(resident.reading, 0.0);
+        assert!(resident.usage.stall < 0.3, "{resident:?}");
+    }
+}

@@ -5,7 +5,7 @@
 
 use super::feed::Feed;
 use super::position::{Position, Sums};
-use super::report::{Epoch, Event, Progress, Report};
+use super::report::{Epoch, Event, Progress, Report, Startup};
 use super::run::{Prepared, Run};
 use super::saved;
 use super::state::Part;
@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::model::Sequential;
 use crate::op::real::Real;
 use crate::random::Stream;
-use dahl_runtime::machine::peak_resident_bytes;
+use dahl_runtime::engine::Workspace;
+use dahl_runtime::machine::{HOST, peak_resident_bytes};
 use dahl_runtime::trace::Trace;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -36,8 +37,13 @@ pub(super) fn fit<T: Real>(
 ) -> Result<Report> {
     let mut fit = Fit::<T>::new(trainer, model, data)?;
     let report = fit.run(on_event)?;
-    let (weights, statistics) = fit.run.values();
     let unsaved = fit.unsaved.take();
+    // What steps needed is given back before the weights are copied, so that the process is never larger than in training.
+    fit.training.clear();
+    fit.evaluation.clear();
+    fit.run.workspace = Workspace::new();
+    fit.before.clear();
+    let (weights, statistics) = fit.run.values();
     drop(fit);
     // What was learned is not lost with a disk that is full.
     model.set_weights(weights)?;
@@ -56,6 +62,9 @@ struct Fit<'a, T> {
     n_batches: usize,
     /// Steps of the whole run, which the learning rate may depend on.
     n_steps: u64,
+    startup: Startup,
+    /// When all was ready for the first step, until it is over.
+    prepared: Option<Instant>,
     /// Everything that training changes, as it was before the slice that is under way.
     before: Vec<Vec<T>>,
     /// Seconds that the epoch has waited for images.
@@ -79,6 +88,7 @@ enum End {
 
 impl<'a, T: Real> Fit<'a, T> {
     fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
+        let start = Instant::now();
         let mut run = Run::<T>::new(trainer, model, data)?;
         let training = run.prepare_all(Part::Train)?;
         let evaluation = run.prepare_all(Part::Test)?;
@@ -96,6 +106,8 @@ impl<'a, T: Real> Fit<'a, T> {
             position,
             n_batches,
             n_steps,
+            startup: Startup { plan: start.elapsed().as_secs_f64(), ..Startup::default() },
+            prepared: Some(Instant::now()),
             before: Vec::new(),
             waited: 0.0,
             settings,
@@ -106,12 +118,12 @@ impl<'a, T: Real> Fit<'a, T> {
 
     fn run(&mut self, on_event: &mut dyn FnMut(Event<'_>) -> ControlFlow<()>) -> Result<Report> {
         let plan = self.training[0].plan;
-        let steps = self.training.iter().chain(&self.evaluation);
         let copy = self.run.state.trained().map(|id| size_of_val(self.run.store.get::<T>(id)));
         let mut report = Report {
+            startup: self.startup,
             plan,
             planned_bytes: self.run.store.bytes()
-                + steps.map(|step| step.plan.bytes).sum::<usize>()
+                + self.run.workspace.memory_use(HOST).0
                 + copy.sum::<usize>(),
             used: Vec::new(),
             plans: self.run.plans.clone(),
@@ -158,7 +170,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 seconds,
                 images_per_s: n_images as f64 / seconds,
                 peak_bytes: peak_resident_bytes(),
-                stall: self.waited / seconds,
+                reading: self.waited / seconds,
                 usage: trace.usage(),
             };
             self.position.is_told = true;
@@ -178,6 +190,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 break;
             }
         }
+        report.startup = self.startup;
         report.used = self.used();
         report.n_steps = self.position.step;
         report.checkpoint = self.saved.take();
@@ -187,10 +200,9 @@ impl<'a, T: Real> Fit<'a, T> {
     /// What the run has taken of each memory.
     fn used(&self) -> Vec<ArenaUse> {
         let copies = self.before.iter().map(|copy| size_of_val(copy.as_slice())).sum();
+        let Run { store, workspace, trainer, .. } = &self.run;
         // Copied whole, so all of it was touched.
-        let steps = self.training.iter().map(|step| ("training", step));
-        let steps = steps.chain(self.evaluation.iter().map(|step| ("evaluation", step)));
-        used::arenas(&self.run.store, steps, (copies, Some(copies)))
+        used::arenas(store, workspace, trainer.machine.n_memories, (copies, Some(copies)))
     }
 
     /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that none begins with a wait.
@@ -276,6 +288,9 @@ impl<'a, T: Real> Fit<'a, T> {
         );
         feed.check()?;
         ran?;
+        if let Some(prepared) = self.prepared.take() {
+            self.startup.first_step = prepared.elapsed().as_secs_f64();
+        }
         match bad {
             Some(bad) => Err(diagnose::explain(
                 &mut self.run,
@@ -298,7 +313,9 @@ impl<'a, T: Real> Fit<'a, T> {
         let step = usize::from(at.batch >= n_full);
         let left = if step == 0 { n_full - at.batch } else { 1 };
         let to_checkpoint = self.every().map_or(SLICE, |every| every - at.step % every);
-        let count = (left as u64).min(SLICE).min(to_checkpoint).min(self.n_steps - at.step);
+        // The first step is one by itself: how long it takes to get there is told.
+        let most = if self.prepared.is_some() { 1 } else { SLICE };
+        let count = (left as u64).min(most).min(to_checkpoint).min(self.n_steps - at.step);
         Slice { step, count, at, full, n: self.training[step].n }
     }
 

@@ -14,6 +14,6 @@ mod trainer;
 mod used;
 
 pub use checkpoint::Checkpoint;
-pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, StepDump};
+pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, Startup, StepDump};
 pub use trainer::{Schedule, Trainer};
 pub use used::ArenaUse;

@@ -50,8 +50,9 @@ pub struct Epoch {
     pub images_per_s: f64,
     /// The most memory that the process has had so far, in bytes; 0 where the system does not tell.
     pub peak_bytes: usize,
-    /// Share of the time that training waited for images to be read; 0 where they lie in memory.
-    pub stall: f64,
+    /// Share of the time that the program waited for images to be read; 0 where they lie in memory. Workers go on meanwhile
+    /// with steps that were fed before: what they waited is [`Usage::stall`].
+    pub reading: f64,
     /// How the workers' time was spent, as far as the trace reaches back.
     pub usage: Usage,
 }
@@ -80,13 +81,24 @@ pub struct PlanSummary {
     pub state_bytes: usize,
 }
 
+/// What passed before training was under way, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Startup {
+    /// Recording, planning and binding all steps.
+    pub plan: f64,
+    /// The first step, from its images to its loss.
+    pub first_step: f64,
+}
+
 /// What training came to.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// What passed before training was under way.
+    pub startup: Startup,
     /// The plan of a full batch.
     pub plan: PlanSummary,
-    /// Bytes of everything that was planned: the steps of all batches, weights and data, and the copy of what training changes
-    /// that is kept in case a number goes wrong.
+    /// Bytes of everything that was planned: the largest of the steps, which run in turn, weights and data, and the copy of what
+    /// training changes that is kept in case a number goes wrong.
     pub planned_bytes: usize,
     /// What was planned and what was taken of each memory, by what it is for.
     pub used: Vec<ArenaUse>,

@@ -10,7 +10,7 @@ use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
 use crate::op::real::Real;
-use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store};
+use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store, Workspace};
 use dahl_runtime::plan::{PlanFile, Planned};
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -29,6 +29,8 @@ pub(super) struct Run<'a, T> {
     /// The plans of the steps that are prepared.
     pub plans: PlanFile,
     pool: Arc<Pool>,
+    /// Steps of different kinds run in turn, so they share their memory.
+    pub workspace: Workspace,
     element: PhantomData<T>,
 }
 
@@ -39,7 +41,8 @@ impl<'a, T: Real> Run<'a, T> {
         let pool = Arc::new(Pool::new(&trainer.machine.units));
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
-        Ok(Run { trainer, model, data, store, state, plans, pool, element: PhantomData })
+        let workspace = Workspace::new();
+        Ok(Run { trainer, model, data, store, state, plans, pool, workspace, element: PhantomData })
     }
 
     /// The images of a part in an order, for the steps that follow.
@@ -127,7 +130,7 @@ impl<'a, T: Real> Run<'a, T> {
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.batches(Part::Train)[0];
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
-        let mut session = Session::new(&self.pool, &lowered, &plan, trace_capacity)?;
+        let mut session = Session::new_in(&self.workspace, &self.pool, &lowered, &plan, trace_capacity)?;
         session.set_watchdog(self.trainer.watchdog);
         let memory = plan.memory();
         let plan = PlanSummary {

@@ -78,11 +78,10 @@ impl State {
 }
 
 fn pixels(store: &mut Store, name: &str, split: &Split, shape: [usize; 3]) -> Result<Pixels> {
-    let Some(bytes) = split.resident() else { return Ok(Pixels::Streamed) };
+    let Some((images, labels)) = split.shared() else { return Ok(Pixels::Streamed) };
     let [channels, height, width] = shape;
-    let images = store.add::<u8>(&format!("{name}_images"), [split.len(), channels, height, width])?;
-    store.get_mut::<u8>(images).copy_from_slice(bytes);
-    let labels = store.add::<u8>(&format!("{name}_labels"), [split.len()])?;
-    store.get_mut::<u8>(labels).copy_from_slice(split.labels());
+    let shape = [split.len(), channels, height, width];
+    let images = store.share(&format!("{name}_images"), shape, images)?;
+    let labels = store.share(&format!("{name}_labels"), [split.len()], labels)?;
     Ok(Pixels::Resident { images, labels })
 }

@@ -116,10 +116,10 @@ impl Step {
             (_, Pixels::Streamed) => *DEPTH.start(),
             (_, Pixels::Resident { .. }) => *DEPTH.end(),
         };
-        let step = Step::record_fused(recipe, n, kind, depth)?;
+        let mut step = Step::record_fused(recipe, n, kind, depth)?;
         let flops: f64 = step.graph.tasks().iter().map(Recorded::flops).sum();
-        let fitting = depth.min(((FLOPS_AHEAD / flops) as usize).max(*DEPTH.start()));
-        if fitting == depth { Ok(step) } else { Step::record_fused(recipe, n, kind, fitting) }
+        step.graph.set_depth(depth.min(((FLOPS_AHEAD / flops) as usize).max(*DEPTH.start())));
+        Ok(step)
     }
 
     /// Records a step and fuses its tasks, unless somebody wants to look at all that is computed.

@@ -1,7 +1,6 @@
 //! What a run planned to take of each memory, and what it took.
 
-use super::run::Prepared;
-use dahl_runtime::engine::{MemoryUse, Store};
+use dahl_runtime::engine::{Store, Workspace};
 use dahl_runtime::machine::{HOST, MemoryId};
 
 /// Memory that is taken together and given back together: what was planned, and what of it was touched.
@@ -17,38 +16,25 @@ pub struct ArenaUse {
     pub resident_bytes: Option<usize>,
 }
 
-/// The arenas of a run: the store, ports and temporaries of every step, and `copies` of what training changes.
-pub(super) fn arenas<'a>(
+/// The arenas of a run: the store, what `copies` of what training changes take, and the workspace of all steps in every memory.
+pub(super) fn arenas(
     store: &Store,
-    steps: impl Iterator<Item = (&'static str, &'a Prepared)>,
+    workspace: &Workspace,
+    n_memories: usize,
     copies: (usize, Option<usize>),
 ) -> Vec<ArenaUse> {
-    let arena = |name: &str, memory, planned_bytes, resident_bytes| ArenaUse {
+    let arena = |name: &str, memory, (planned_bytes, resident_bytes)| ArenaUse {
         name: name.to_string(),
         memory,
         planned_bytes,
         resident_bytes,
     };
-    let mut found = vec![arena("weights, optimiser and data", HOST, store.bytes(), store.resident_bytes())];
-    found.push(arena("copy of what training changes", HOST, copies.0, copies.1));
-    for (what, step) in steps {
-        let what = format!("{what} step of {}", step.n);
-        for MemoryUse {
-            memory,
-            planned_bytes,
-            resident_bytes,
-            ring_bytes,
-            ring_resident_bytes,
-            copy_bytes,
-        } in step.session.memory_use()
-        {
-            let temporary = planned_bytes.saturating_sub(ring_bytes + copy_bytes);
-            let resident =
-                resident_bytes.zip(ring_resident_bytes).map(|(all, rings)| all.saturating_sub(rings));
-            found.push(arena(&format!("{what}: ports and outputs"), memory, ring_bytes, ring_resident_bytes));
-            let rest = if copy_bytes > 0 { "temporaries and copies of state" } else { "temporaries" };
-            found.push(arena(&format!("{what}: {rest}"), memory, temporary + copy_bytes, resident));
-        }
+    let state = (store.bytes(), store.resident_bytes());
+    let mut found = vec![arena("weights, optimiser and data", HOST, state)];
+    found.push(arena("copy of what training changes", HOST, copies));
+    for memory in 0..n_memories {
+        let what = if memory == HOST { "steps, in turn" } else { "steps, in turn, and copies of state" };
+        found.push(arena(what, memory, workspace.memory_use(memory)));
     }
     found
 }
