@@ -5,7 +5,7 @@
 mod turn;
 
 use dahl_runtime::ErrorKind;
-use dahl_runtime::engine::Pool;
+use dahl_runtime::engine::{Pool, Session, Workspace};
 use dahl_runtime::graph::EdgeKind;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
@@ -54,6 +54,34 @@ fn two_sessions_take_turns_on_one_pool() {
 }
 
 #[test]
+fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
+    // The second one is larger, and made after the first has run.
+    let (a, b) = (Turn::new(6, 2, 4), Turn::new(9, 3, 3));
+    for machine in machines() {
+        let pool = Arc::new(Pool::new(&machine.units));
+        let workspace = Workspace::new();
+        let session = |turn: &Turn| {
+            let plan = Plan::heuristic(&turn.lowered, machine.units.len());
+            (plan.memory().bytes, Session::new_in(&workspace, &pool, &turn.lowered, &plan, 0).unwrap())
+        };
+        let (_, mut first) = session(&a);
+        a.run(&mut first, 5, 0.0).unwrap();
+        let (bytes, mut second) = session(&b);
+        for round in 0..5 {
+            b.run(&mut second, 3, f64::from(round)).unwrap();
+            a.run(&mut first, 3, f64::from(round)).unwrap();
+        }
+        assert!((bytes..2 * bytes).contains(&workspace.memory_use(0).0));
+        let mut refused = Vec::new();
+        let ran = a.run_until(&mut first, 2, |_| refused.extend(b.run(&mut second, 1, 0.0).err()));
+        assert_eq!(ran.unwrap(), 2);
+        assert_eq!(refused.iter().map(|error| error.kind()).collect::<Vec<_>>(), [ErrorKind::Usage; 2]);
+        assert!(refused[0].to_string().contains("another session runs"), "{}", refused[0]);
+        b.run(&mut second, 3, 0.0).unwrap();
+    }
+}
+
+#[test]
 fn sharing_memory_across_steps_adds_edges() {
     let turn = Turn::new(6, 2, 8);
     for plan in plans(&turn, 2) {
@@ -93,7 +121,7 @@ fn a_plan_for_other_workers_is_refused() {
     let turn = Turn::new(4, 2, 2);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
     let plan = Plan::heuristic(&turn.lowered, 3);
-    let error = dahl_runtime::engine::Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
+    let error = Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("3 workers"), "{error}");
 }

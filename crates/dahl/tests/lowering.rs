@@ -4,7 +4,7 @@ use dahl::op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
-use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::engine::{Outputs, Pool, Session, Store};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
@@ -92,8 +92,7 @@ impl Case {
         let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
         let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2), 0).unwrap();
         let mut values = Vec::new();
-        let collect =
-            |_: u64, outputs: &dahl_runtime::engine::Outputs<'_>| values.push(outputs.get(output).to_vec());
+        let collect = |_: u64, outputs: &Outputs<'_>| values.push(outputs.get(output).to_vec());
         session.run(&mut self.store, 3, |_, _| {}, collect).unwrap();
         values
     }
@@ -227,4 +226,28 @@ fn a_stored_array_is_recorded_once() {
     let id = case.store.add::<f64>("w", [4]).unwrap();
     let first = case.store.record(&mut case.graph, id);
     assert_eq!(case.store.record(&mut case.graph, id), first);
+}
+
+#[test]
+fn a_graph_that_writes_shared_bytes_writes_a_copy_of_them() {
+    let bytes = Arc::new(vec![5_u8; 300]);
+    for machine in [Machine::with_workers(2), Machine::with_workers(2).with_test_unit()] {
+        let mut store = Store::new();
+        let read = store.share("read", [300], &bytes).unwrap();
+        let written = store.share("written", [300], &bytes).unwrap();
+        let mut graph = Graph::new(2);
+        let (from, to) = (store.record(&mut graph, read), store.record(&mut graph, written));
+        let seen = graph.output("seen", Dtype::U8, [300]);
+        graph.task(&op::copy::CODELET, Dtype::U8, &[from], &[seen], &[], &[]).unwrap();
+        graph.task(&op::fill::CODELET, Dtype::U8, &[], &[to], &[], &[7.0]).unwrap();
+        let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::default()).unwrap()).unwrap();
+        let pool = Arc::new(Pool::new(&machine.units));
+        let plan = Plan::heuristic(&lowered, machine.units.len());
+        let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
+        let check = |_, outputs: &Outputs<'_>| assert_eq!(outputs.get::<u8>(&seen), [5; 300]);
+        session.run(&mut store, 3, |_, _| (), check).unwrap();
+        // The one that is only read is still the same memory.
+        assert_eq!(store.get::<u8>(read).as_ptr(), bytes.as_ptr());
+        assert_eq!((store.get::<u8>(written), &bytes[..]), (&[7; 300][..], &[5; 300][..]));
+    }
 }
