@@ -41,18 +41,19 @@ fn main() {
             "codelet", "median µs", "least µs", "GFLOP/s", "of peak", "GB/s", "+1 µs", "by cache"
         );
         for row in rows(&odd, dtype) {
+            let seconds = row.seconds();
             let least = (row.flops / peaks.flops(&dtype.to_string())).max(row.bytes / memory);
             let by_cache = peaks.seconds(&dtype.to_string(), row.flops, row.bytes as usize, false);
-            let share = |least: f64| (least + MICROSECOND) / row.seconds;
+            let share = |least: f64| (least + MICROSECOND) / seconds;
             (n_tasks, n_below) = (n_tasks + 1, n_below + usize::from(share(least) < GOAL));
             println!(
                 "{:<40} {:>9.2} {:>9.2} {:>8.1} {:>6.0} % {:>8.1} {:>6.0} % {:>6.0} %{}",
                 row.name,
-                1e6 * row.seconds,
+                1e6 * seconds,
                 1e6 * least,
-                row.flops / row.seconds / 1e9,
-                100.0 * row.flops / row.seconds / peaks.flops(&dtype.to_string()),
-                row.bytes / row.seconds / 1e9,
+                row.flops / seconds / 1e9,
+                100.0 * row.flops / seconds / peaks.flops(&dtype.to_string()),
+                row.bytes / seconds / 1e9,
                 100.0 * share(least),
                 100.0 * share(by_cache),
                 if share(least) < GOAL { "  below" } else { "" },
@@ -106,10 +107,20 @@ impl Odd {
 
 /// Tasks of one kind.
 struct Row {
+    kind: (&'static str, String),
     name: String,
-    seconds: f64,
+    times: Vec<f64>,
     flops: f64,
     bytes: f64,
+}
+
+impl Row {
+    /// The median time.
+    fn seconds(&self) -> f64 {
+        let mut times = self.times.clone();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    }
 }
 
 /// The kinds of tasks of a step, in the order of the plan.
@@ -122,20 +133,16 @@ fn rows(odd: &Odd, dtype: Dtype) -> Vec<Row> {
     for event in trace.workers.iter().flatten() {
         times.entry(event.task).or_default().push((event.end - event.start) as f64 / trace.ticks_per_second);
     }
-    let mut kinds = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for (task, times) in times {
         let task = &planned.lowered.tasks()[task as usize];
         let kind = (task.codelet, task.footprint());
-        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((_, _, all, ..)) => all.extend(times),
-            None => kinds.push((kind, name(task), times, task.flops, bytes(task))),
+        match rows.iter_mut().find(|row| row.kind == kind) {
+            Some(row) => row.times.extend(times),
+            None => rows.push(Row { kind, name: name(task), times, flops: task.flops, bytes: bytes(task) }),
         }
     }
-    let row = |(_, name, mut times, flops, bytes): (_, String, Vec<f64>, f64, f64)| {
-        times.sort_by(f64::total_cmp);
-        Row { name, seconds: times[times.len() / 2], flops, bytes }
-    };
-    kinds.into_iter().map(row).collect()
+    rows
 }
 
 /// The codelet and the shape of its second argument: of weights going forward, of gradients coming back.
