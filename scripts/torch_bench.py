@@ -36,6 +36,14 @@ def memory(name):
         return None
 
 
+def load():
+    """Loads what any training needs, before it is known which. Optimisers load the compiler, whether it is used or not."""
+    import torch  # noqa: F401
+    import torch._dynamo  # noqa: F401
+
+    import models  # noqa: F401
+
+
 def keep_to_cores(n):
     """Keeps this process to the first of the cores that it may use, as dahl's does. To be called before torch starts threads."""
     if hasattr(os, "sched_setaffinity"):
@@ -226,6 +234,7 @@ def main():
         answers.flush()
 
     try:
+        load()
         settings = json.loads(sys.stdin.readline())
         if settings["device"] == "cpu":
             keep_to_cores(settings["workers"])

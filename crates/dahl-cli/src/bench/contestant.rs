@@ -49,6 +49,32 @@ impl Memory {
     }
 }
 
+/// A process that has been started, and may still be on its way.
+pub struct Started {
+    process: Process,
+}
+
+impl Started {
+    /// Starts a program and gives it these lines, which it need not answer. Whatever it is asked, it may take so long.
+    pub fn new(command: &mut Command, lines: &[Value], patience: Duration) -> Result<Started> {
+        let mut process = Process::start(command, patience)?;
+        for line in lines {
+            process.tell(line);
+        }
+        Ok(Started { process })
+    }
+
+    /// Tells it what to train, and waits until it is ready.
+    pub fn ready(mut self, settings: &Value) -> Result<Contestant> {
+        self.process.tell(settings);
+        let about = self.process.answer("ready")?;
+        let bytes = |key: &str| about[key].as_u64();
+        let (start, ready) = (bytes("start_bytes"), bytes("ready_bytes"));
+        let memory = Memory { data: bytes("data_bytes").unwrap_or(0), start, ready, ..Memory::default() };
+        Ok(Contestant { process: self.process, turns: Vec::new(), memory, about })
+    }
+}
+
 /// A process that is ready for its turns.
 pub struct Contestant {
     process: Process,
@@ -59,19 +85,6 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    /// Starts a program, gives it these lines, and waits until it is ready, for so long at most.
-    pub fn start(command: &mut Command, lines: &[Value], patience: Duration) -> Result<Contestant> {
-        let mut process = Process::start(command, patience)?;
-        for line in lines {
-            process.tell(line);
-        }
-        let about = process.answer("ready")?;
-        let bytes = |key: &str| about[key].as_u64();
-        let (start, ready) = (bytes("start_bytes"), bytes("ready_bytes"));
-        let memory = Memory { data: bytes("data_bytes").unwrap_or(0), start, ready, ..Memory::default() };
-        Ok(Contestant { process, turns: Vec::new(), memory, about })
-    }
-
     /// Lets it train for so long.
     pub fn turn(&mut self, time: Duration) -> Result<()> {
         self.process.tell(&json!({ "seconds": time.as_secs_f64() }));
@@ -194,7 +207,7 @@ mod tests {
     fn scripted(script: &str) -> Result<Contestant> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stderr(Stdio::piped());
-        Contestant::start(&mut command, &[json!({})], Duration::from_secs(20))
+        Started::new(&mut command, &[], Duration::from_secs(20))?.ready(&json!({}))
     }
 
     fn complaint(result: Result<impl Sized>) -> String {
@@ -227,9 +240,9 @@ mod tests {
         assert!(complaint(contestant.turn(Duration::ZERO)).contains("how long"));
         let mut command = Command::new("sh");
         command.args(["-c", "read line; read line"]);
-        let silent = Contestant::start(&mut command, &[], Duration::from_millis(10));
-        assert!(complaint(silent).contains("--patience"));
-        let missing = Contestant::start(&mut Command::new("no such program"), &[], Duration::ZERO);
+        let silent = Started::new(&mut command, &[], Duration::from_millis(10)).unwrap();
+        assert!(complaint(silent.ready(&json!({}))).contains("--patience"));
+        let missing = Started::new(&mut Command::new("no such program"), &[], Duration::ZERO);
         assert!(complaint(missing).contains("no such program"));
     }
 }

@@ -18,7 +18,7 @@ use crate::tune::bar;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use contest::{Case, Effort, rounds};
-use contestant::Contestant;
+use contestant::{Contestant, Started};
 use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::machine::{Hardware, n_cores};
@@ -246,9 +246,12 @@ fn measure(
     let about =
         format!("{}, batch {}, {}", settings.about(), settings.batch, count(settings.workers, "worker"));
     let dahl = dahl(settings, args.patience).context("dahl itself cannot be measured")?;
-    let ready = rivals.iter().map(|rival| {
+    // All of them load PyTorch at the same time; whatever they measure to get ready, they measure alone.
+    let started = |rival: &Rival| (*rival, rival.start(&args.python, settings.workers, args.patience));
+    let started: Vec<_> = rivals.iter().map(started).collect();
+    let ready = started.into_iter().map(|(rival, started)| {
         bar.set_message(format!("{about}: {rival} gets ready"));
-        (*rival, rival.start(&args.python, settings, args.patience))
+        (rival, started.and_then(|started| rival.ready(started, settings)))
     });
     let ready: Vec<(Rival, Result<Contestant>)> = ready.collect();
     bar.set_message(about.clone());
@@ -267,5 +270,5 @@ fn measure(
 /// Starts dahl as one of those that take turns.
 fn dahl(settings: &Settings, patience: Duration) -> Result<Contestant> {
     let program = std::env::current_exe().context("this program cannot be found")?;
-    Contestant::start(Command::new(program).args(["bench", "--serve"]), &[settings.to_json()], patience)
+    Started::new(Command::new(program).args(["bench", "--serve"]), &[], patience)?.ready(&settings.to_json())
 }

@@ -5,7 +5,7 @@
 //! to wait as they are used to, which is fastest: they look for work for some milliseconds and then sleep. Only if somebody made
 //! them wait actively for ever, or for Intel's 200 ms, that is taken back, because they would take the cores from whose turn it is.
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, Started};
 use super::settings::Settings;
 use anyhow::Result;
 use clap::ValueEnum;
@@ -98,23 +98,28 @@ const KEEP_MEMORY: [(&str, &str); 3] = [
 ];
 
 impl Rival {
-    /// Starts the process and waits until it is ready.
-    pub fn start(self, python: &Path, settings: &Settings, patience: Duration) -> Result<Contestant> {
+    /// Starts the process, which then loads PyTorch by itself.
+    pub fn start(self, python: &Path, workers: usize, patience: Duration) -> Result<Started> {
         let mut command = Command::new(python);
         command.args(["-c", BOOT]).stderr(Stdio::piped());
         command.env_remove("OMP_WAIT_POLICY").env_remove("GOMP_SPINCOUNT").env("KMP_BLOCKTIME", "20");
-        command.env("OMP_NUM_THREADS", settings.workers.to_string());
+        command.env("OMP_NUM_THREADS", workers.to_string());
         for (key, value) in KEEP_MEMORY {
             match self.keeps_memory {
                 true => command.env(key, value),
                 false => command.env_remove(key),
             };
         }
-        let mut asked = settings.to_json();
-        (asked["mode"], asked["device"]) = (json!(name(&self.mode)), json!(name(&self.device)));
         let sources: serde_json::Map<_, _> =
             SOURCES.iter().map(|&(name, text)| (name.to_string(), json!(text))).collect();
-        Contestant::start(&mut command, &[json!(sources), asked], patience)
+        Started::new(&mut command, &[json!(sources)], patience)
+    }
+
+    /// Tells the process what to train, and waits until it is ready.
+    pub fn ready(self, started: Started, settings: &Settings) -> Result<Contestant> {
+        let mut asked = settings.to_json();
+        (asked["mode"], asked["device"]) = (json!(name(&self.mode)), json!(name(&self.device)));
+        started.ready(&asked)
     }
 }
 
