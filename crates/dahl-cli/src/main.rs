@@ -2,6 +2,7 @@
 //!
 //! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
 
+mod bench;
 mod completions;
 mod data;
 mod diff;
@@ -70,6 +71,8 @@ enum Command {
     Calibrate(tune::calibrate::Args),
     /// Measure steps cut in every way: size of tasks, batch, workers
     Sweep(tune::sweep::Args),
+    /// Measure how fast networks are trained here, beside the machine's limits and PyTorch
+    Bench(Box<bench::Args>),
     /// What this machine has: units, caches, memory, instructions, counters of energy
     Machine(machine::Args),
     /// Write a completion script for a shell
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Diff(args) => return diff::run(&args),
         Command::Calibrate(args) => tune::calibrate::run(&args),
         Command::Sweep(args) => tune::sweep::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Machine(args) => machine::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

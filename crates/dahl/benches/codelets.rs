@@ -2,20 +2,22 @@
 //! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]`.
 //!
 //! Prints the median time and a quick one (of the fastest twentieth, which other programs on the machine
-//! disturbed least), and for the median the rate of arithmetic and of memory and the fraction of the peak of
-//! fused multiply-adds, which is measured first. Arguments are warm in the cache, as far as they fit; ReLU and its
-//! gradient run in place, as they do in a training step.
+//! disturbed least), and for the median the rates of arithmetic and of data, each with its fraction of the peak: of fused
+//! multiply-adds, and of reading from the nearest cache that holds all arguments; both are measured first. Arguments are warm
+//! in the cache, as far as they fit; ReLU and its gradient run in place, as they do in a training step.
 
 #[path = "../tests/conformance/harness.rs"]
 #[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
 mod harness;
 
+use dahl::measure::{Effort, machine};
 use dahl::op::CODELETS;
 use dahl::op::simd::{Isa, fma_peak};
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::{Draw, Needs};
+use dahl_runtime::machine::Hardware;
 use harness::{Arg, Prepared, Settings};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -32,9 +34,15 @@ fn bench(name: &str, dtype: Dtype) {
     let peak = fma_peak(dtype);
     let n = if dtype == Dtype::F32 { 16 } else { 8 };
     println!("{name} {dtype} {}, tile of {n} samples, peak {:.1} GFLOP/s", Isa::current(), peak / 1e9);
+    let effort = Effort { n_rounds: 3, round: Duration::from_millis(10) };
+    let peaks =
+        machine(&Hardware::detect(), effort, |_, _, _| {}).expect("the machine can be measured").peaks(1);
+    for level in &peaks.levels {
+        println!("{:<6} {:7.1} GB/s", level.name, level.bytes_per_second / 1e9);
+    }
     println!(
-        "{:18} {:>9} {:>9} {:>9} {:>9} {:>7}",
-        "codelet", "median µs", "quick µs", "GFLOP/s", "GB/s", "peak"
+        "{:18} {:>9} {:>9} {:>9} {:>7} {:>9} {:>7}",
+        "codelet", "median µs", "quick µs", "GFLOP/s", "peak", "GB/s", "peak"
     );
     let mut total = (0.0, 0.0);
     for (number, seed) in seed_calls(n).into_iter().chain(other_calls(n)).enumerate() {
@@ -73,14 +81,18 @@ fn bench(name: &str, dtype: Dtype) {
         if number < seed_calls(n).len() {
             total = (total.0 + seconds, total.1 + quick);
         }
+        let (rate, level) = (bytes as f64 / seconds, peaks.level(bytes, false));
+        let (of, from) =
+            level.map_or((f64::INFINITY, ""), |level| (level.bytes_per_second, level.name.as_str()));
         println!(
-            "{:18} {:9.2} {:9.2} {:9.1} {:9.1} {:6.0}%",
+            "{:18} {:9.2} {:9.2} {:9.1} {:6.0}% {:9.1} {:6.0}% {from}",
             seed.codelet,
             seconds * 1e6,
             quick * 1e6,
             flops / seconds / 1e9,
-            bytes as f64 / seconds / 1e9,
-            100.0 * flops / seconds / peak
+            100.0 * flops / seconds / peak,
+            rate / 1e9,
+            100.0 * rate / of,
         );
     }
     println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);

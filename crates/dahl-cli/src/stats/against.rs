@@ -1,7 +1,6 @@
 //! `dahl stats A --against B` in words and as JSON.
 
-use super::table::align;
-use crate::output::count;
+use crate::output::{align, count};
 use dahl_runtime::trace::stats::{Against, Change, Match, Only};
 use dahl_runtime::trace::{Statistics, Trace};
 use serde_json::{Value, json};

@@ -1,35 +1,9 @@
 //! The table of `dahl stats`: aligned columns, or JSON.
 
-use crate::output::{count, thousands};
+use crate::output::{align, count, thousands};
 use dahl_runtime::trace::stats::Row;
 use dahl_runtime::trace::{Statistics, Trace};
 use serde_json::{Value, json};
-
-/// Rows of cells as lines with aligned columns; the first `n_left` columns are texts, the others numbers.
-pub fn align(rows: &[Vec<String>], n_left: usize) -> String {
-    let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..n_columns)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            let width = widths[column];
-            match column < n_left {
-                true => line.push_str(&format!("{gap}{cell:<width$}")),
-                false => line.push_str(&format!("{gap}{cell:>width$}")),
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
 
 /// The table in words.
 pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String {
@@ -124,16 +98,4 @@ pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
         "idle_seconds": statistics.idle_seconds(),
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_aligned_by_characters_and_not_by_bytes() {
-        let rows = [["a", "µs"], ["conv2d", "1"]].map(|row| row.map(str::to_string).to_vec());
-        assert_eq!(align(&rows, 1), "a       µs\nconv2d   1\n");
-        assert_eq!(align(&[], 1), "");
-    }
 }

@@ -94,7 +94,7 @@ impl What {
 }
 
 /// What is different from cut to cut, in a few characters.
-fn label(cut: &CutOptions) -> String {
+pub fn label(cut: &CutOptions) -> String {
     let heuristic = CutOptions::default();
     // The tiles of updates are the same in all.
     let mut text = cut.tiles();
@@ -113,7 +113,7 @@ fn label(cut: &CutOptions) -> String {
 }
 
 /// A bar for what takes its time, on a terminal.
-fn bar(n: usize, is_quiet: bool) -> ProgressBar {
+pub fn bar(n: usize, is_quiet: bool) -> ProgressBar {
     let is_hidden = is_quiet || !stderr().is_terminal();
     let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(n as u64) };
     match ProgressStyle::with_template("{bar:32} {pos}/{len} measurements  {msg}") {

@@ -11,9 +11,9 @@ pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
 pub use file::MachineFile;
 pub use measured::{Bandwidth, Measured, Place, Rate, Stream};
 pub use peaks::{Level, Peaks};
-pub use pin::pin_current_thread;
+pub use pin::{keep_to_cores, pin_current_thread};
 pub(crate) use resident::resident_bytes_at;
-pub use resident::{peak_resident_bytes, resident_bytes_in};
+pub use resident::{peak_resident_bytes, resident_bytes, resident_bytes_in};
 
 /// Index of a memory in a [`Machine`]. Memory 0 is the host's.
 pub type MemoryId = usize;

@@ -7,10 +7,7 @@ pub fn peak_resident_bytes() -> usize {
     // What `getrusage` tells on Linux may be the peak of the program that started this one.
     #[cfg(target_os = "linux")]
     {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
-        kib.unwrap_or(0).saturating_mul(1024)
+        status_bytes("VmHWM:").unwrap_or(0)
     }
     #[cfg(all(unix, not(target_os = "linux")))]
     {
@@ -28,6 +25,25 @@ pub fn peak_resident_bytes() -> usize {
     }
     #[cfg(not(unix))]
     0
+}
+
+/// The bytes of memory that this process has now. None where the system does not tell.
+pub fn resident_bytes() -> Option<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        status_bytes("VmRSS:")
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// A number that Linux tells of this process.
+#[cfg(target_os = "linux")]
+fn status_bytes(name: &str) -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: usize = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib.saturating_mul(1024))
 }
 
 /// How many bytes of a piece of memory the system has given to this process so far: of an allocation, the pages that were
@@ -91,5 +107,9 @@ mod tests {
         let bytes = vec![1_u8; before + (32 << 20)];
         std::hint::black_box(&bytes);
         assert!(peak_resident_bytes() >= before + (16 << 20), "{before}");
+        #[cfg(target_os = "linux")]
+        assert!(
+            resident_bytes().is_some_and(|now| now >= before + (16 << 20) && now <= peak_resident_bytes())
+        );
     }
 }

@@ -10,10 +10,12 @@ mod run;
 mod saved;
 mod state;
 mod step;
+mod timed;
 mod trainer;
 mod used;
 
 pub use checkpoint::Checkpoint;
 pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, Startup, StepDump};
+pub use timed::{Turn, Turns};
 pub use trainer::{Schedule, Trainer};
 pub use used::ArenaUse;

@@ -5,6 +5,7 @@ use super::report::{Evaluation, Event, Report, StepDump};
 use super::run::Run;
 use super::state::Part;
 use super::step::{StepInfo, StepKind};
+use super::timed::{self, Turns};
 use super::{Checkpoint, saved};
 use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -275,10 +276,21 @@ impl Trainer {
         steps: u64,
         time: Duration,
     ) -> Result<Trace> {
+        Ok(self.time_in_turns(model, data, |turn| turn(steps, time))??.trace)
+    }
+
+    /// The same for a program that does something else in between: everything is prepared once, and `with` gets a function that runs
+    /// steps whenever it is called. Between two calls the workers sleep.
+    pub fn time_in_turns<R>(
+        &self,
+        model: &Sequential,
+        data: &Dataset,
+        with: impl FnOnce(&mut Turns<'_>) -> R,
+    ) -> Result<R> {
         self.check(model, data)?;
         let mut model = model.clone();
         self.initialise(&mut model)?;
-        in_dtype!(self, T => self.time_steps_in::<T>(&model, data, steps, time))
+        in_dtype!(self, T => timed::in_turns::<T, R>(self, &model, data, with))
     }
 
     /// What the first step of [`Trainer::fit`] comes to. The model stays as it is.
@@ -401,39 +413,6 @@ impl Trainer {
         Ok(())
     }
 
-    fn time_steps_in<T: Real>(
-        &self,
-        model: &Sequential,
-        data: &Dataset,
-        steps: u64,
-        time: Duration,
-    ) -> Result<Trace> {
-        let mut run = Run::<T>::new(self, model, data)?;
-        let n = run.batches(Part::Train)[0];
-        let mut prepared = run.prepare(Part::Train, n, StepKind::Train)?;
-        // One order for all steps: what is in it does not matter, that its images lie all over the memory does.
-        let order = fit::order(self.seed, 1, data.train.len());
-        let batches: Vec<&[u32]> = order.chunks_exact(n).collect();
-        let mut feed = run.feed(Part::Train, order.clone().into_iter().cycle());
-        let start = Instant::now();
-        prepared.run::<T>(
-            &mut run.store,
-            MANY_STEPS,
-            |i, step, ports| {
-                // A rate of nothing: weights that grow for thousands of steps would end as infinities.
-                let info = StepInfo { number: i, rate: 0.0, seed: self.seed };
-                let batch = batches[(i % batches.len() as u64) as usize];
-                feed.fill::<T>(step, ports, batch, info)
-            },
-            |i, _, _| match i + 1 >= steps && start.elapsed() >= time {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            },
-        )?;
-        feed.check()?;
-        Ok(prepared.session.take_trace())
-    }
-
     fn evaluate_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
         let mut run = Run::<T>::new(self, model, data)?;
         let mut steps = run.prepare_all(Part::Test)?;
@@ -514,9 +493,6 @@ impl Trainer {
         Ok((dump, run.values()))
     }
 }
-
-/// More steps than anybody waits for.
-const MANY_STEPS: u64 = 1 << 48;
 
 /// Refuses a model that cannot know anything yet.
 fn trained(model: &Sequential) -> Result<()> {

@@ -11,7 +11,7 @@ pub use candidates::candidates;
 use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
-use crate::train::Trainer;
+use crate::train::{Trainer, Turns};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{CutOptions, Fingerprint, Planned};
@@ -99,13 +99,101 @@ impl Subject {
         self.trainer(cut, workers).time_steps(&self.model, &self.data, steps, time)
     }
 
+    /// Prepares steps and lets `with` run them whenever it wants to; see [`Trainer::time_in_turns`].
+    pub fn time_in_turns<R>(
+        &self,
+        cut: &CutOptions,
+        workers: usize,
+        with: impl FnOnce(&mut Turns<'_>) -> R,
+    ) -> Result<R> {
+        self.trainer(cut, workers).time_in_turns(&self.model, &self.data, with)
+    }
+
+    /// What a step computes and moves at the least, however it is cut and whoever computes it.
+    pub fn least(&self) -> Result<Least> {
+        let planned = self.plan(&CutOptions { fusion: false, ..CutOptions::default() }, 1)?;
+        let products = planned.lowered.tasks().iter().filter(|task| PRODUCTS.contains(&task.codelet));
+        Ok(Least {
+            flops: products.map(|task| task.flops).sum(),
+            image_bytes: self.batch * (self.data.train.image_bytes() + 1),
+            weight_bytes: self.model.n_weights()? * self.dtype.bytes(),
+        })
+    }
+
+    /// How many images there are to take batches from.
+    pub fn n_images(&self) -> usize {
+        self.data.train.len()
+    }
+
+    /// How many classes the images belong to.
+    pub fn classes(&self) -> usize {
+        self.data.classes
+    }
+
+    /// The bytes of all images and their labels.
+    pub fn data_bytes(&self) -> usize {
+        [&self.data.train, &self.data.test].map(|split| split.len() * (split.image_bytes() + 1)).iter().sum()
+    }
+
     fn trainer(&self, cut: &CutOptions, workers: usize) -> Trainer {
         let trainer = Trainer::new(&Machine::with_workers(workers)).batch(self.batch).dtype(self.dtype);
         trainer.cut(cut.clone())
     }
 }
 
+/// What no way of computing a step can do without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Least {
+    /// Operations of convolutions and matrix products, a multiply-add counting 2.
+    pub flops: f64,
+    /// The images of the batch and their labels, as they lie in memory.
+    pub image_bytes: usize,
+    /// The weights.
+    pub weight_bytes: usize,
+}
+
+/// The codelets whose operations count for [`Least`]. What others do (maxima, sums, the update) is little beside them.
+const PRODUCTS: [&str; 6] = ["conv2d", "conv2d_dx", "conv2d_dw", "dense", "dense_dx", "dense_dw"];
+
 /// What a choice for training a model on batches of this size is filed under.
 pub fn choice_key(model: &Sequential, batch: usize, dtype: Dtype) -> String {
     format!("{} batch {batch} {dtype}", Fingerprint::of(model.to_toml()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_work_of_a_step_is_that_of_its_products() {
+        let cases = [("seed", 275_808.0, 13_610), ("lenet5", 2_263_920.0, 61_706)];
+        for (name, flops, n_weights) in cases {
+            let model = Sequential::builtin(name, [1, 28, 28], 10).unwrap();
+            for (batch, dtype) in [(1, Dtype::F32), (17, Dtype::F64)] {
+                let subject = Subject::new(&model, batch, dtype).unwrap();
+                let expected = Least {
+                    flops: batch as f64 * flops,
+                    image_bytes: batch * 785,
+                    weight_bytes: n_weights * dtype.bytes(),
+                };
+                assert_eq!(subject.least().unwrap(), expected, "{name} {batch}");
+                assert_eq!(subject.data_bytes(), (subject.n_images() + 1) * 785);
+            }
+        }
+    }
+
+    #[test]
+    fn turns_run_as_many_steps_as_they_are_asked_for() {
+        let model = Sequential::builtin("seed", [1, 8, 8], 3).unwrap();
+        let subject = Subject::new(&model, 5, Dtype::F32).unwrap();
+        let turns = subject.time_in_turns(&CutOptions::default(), 1, |turn| {
+            [9, 3, 70].map(|steps| turn(steps, Duration::ZERO).unwrap())
+        });
+        for (turn, steps) in turns.unwrap().iter().zip([9, 3, 70]) {
+            // Those that are under way when enough are done are finished too.
+            assert!(turn.n_steps >= steps && turn.seconds > 0.0, "{} of {steps}", turn.n_steps);
+            // Of the last of them the trace does not know the end.
+            assert!(turn.trace.usage().n_steps > 0);
+        }
+    }
 }
