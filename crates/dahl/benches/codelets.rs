@@ -1,5 +1,6 @@
 //! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on one
-//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]`.
+//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]
+//! [names of codelets]`.
 //!
 //! Prints the median time and a quick one (of the fastest twentieth, which other programs on the machine
 //! disturbed least), and for the median the rates of arithmetic and of data, each with its fraction of the peak: of fused
@@ -27,10 +28,12 @@ fn main() {
         .into_iter()
         .find(|isa| arguments.iter().any(|a| *a == isa.to_string()))
         .unwrap_or_else(Isa::current);
-    isa.force(|| bench(name, dtype));
+    let only: Vec<&str> =
+        CODELETS.iter().map(|c| c.name).filter(|c| arguments.iter().any(|a| a == c)).collect();
+    isa.force(|| bench(name, dtype, &only));
 }
 
-fn bench(name: &str, dtype: Dtype) {
+fn bench(name: &str, dtype: Dtype, only: &[&str]) {
     let peak = fma_peak(dtype);
     let n = if dtype == Dtype::F32 { 16 } else { 8 };
     println!("{name} {dtype} {}, tile of {n} samples, peak {:.1} GFLOP/s", Isa::current(), peak / 1e9);
@@ -46,6 +49,9 @@ fn bench(name: &str, dtype: Dtype) {
     );
     let mut total = (0.0, 0.0);
     for (number, seed) in seed_calls(n).into_iter().chain(other_calls(n)).enumerate() {
+        if !only.is_empty() && !only.contains(&seed.codelet) {
+            continue;
+        }
         let codelet = CODELETS.iter().find(|codelet| codelet.name == seed.codelet).expect("a listed codelet");
         let needs = codelet.implementation(name, dtype).expect("both implementations").needs;
         let mut random = Draw::new(1);
@@ -84,8 +90,9 @@ fn bench(name: &str, dtype: Dtype) {
         let (rate, level) = (bytes as f64 / seconds, peaks.level(bytes, false));
         let (of, from) =
             level.map_or((f64::INFINITY, ""), |level| (level.bytes_per_second, level.name.as_str()));
+        let shapes: Vec<String> = seed.args.iter().map(|(_, shape)| extents(shape)).collect();
         println!(
-            "{:18} {:9.2} {:9.2} {:9.1} {:6.0}% {:9.1} {:6.0}% {from}",
+            "{:18} {:9.2} {:9.2} {:9.1} {:6.0}% {:9.1} {:6.0}% {from:4} {}",
             seed.codelet,
             seconds * 1e6,
             quick * 1e6,
@@ -93,9 +100,15 @@ fn bench(name: &str, dtype: Dtype) {
             100.0 * flops / seconds / peak,
             rate / 1e9,
             100.0 * rate / of,
+            shapes.join(" ")
         );
     }
     println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);
+}
+
+/// A shape in a few characters.
+fn extents(shape: &[usize]) -> String {
+    shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 
 /// One call: per argument its kind (`t` compute type, `b` bytes, `i` indices) and shape.
@@ -155,10 +168,11 @@ fn seed_calls(n: usize) -> Vec<Trial> {
     ]
 }
 
-/// Calls that `seed` does not have: the second convolution of `lenet5`, whose input has a gradient, and a strided one.
+/// Calls that `seed` does not have: the second convolution of `lenet5`, whose input has a gradient, a strided one, and fully
+/// connected layers.
 fn other_calls(n: usize) -> Vec<Trial> {
     let second = [n, 6, 14, 14];
-    vec![
+    let convolutions = vec![
         call(
             "conv2d",
             &[('t', &second), ('t', &[16, 6, 5, 5]), ('t', &[16]), ('t', &[n, 16, 10, 10])],
@@ -180,6 +194,22 @@ fn other_calls(n: usize) -> Vec<Trial> {
             &[2, 1],
             n * 16 * 196 * 144,
         ),
+    ];
+    // Fully connected layers of `mlp`, `lenet5` and `vggish`, by one and by more groups of samples.
+    let layers = [(784, 512), (512, 512), (400, 120), (2048, 256)];
+    let sizes = [1, 2, 4, 8].map(|groups| groups * n);
+    let all = sizes.into_iter().flat_map(|n| layers.map(|(inputs, outputs)| dense_calls(n, inputs, outputs)));
+    convolutions.into_iter().chain(all.flatten()).collect()
+}
+
+/// A fully connected layer, forward and backward.
+fn dense_calls(n: usize, inputs: usize, outputs: usize) -> [Trial; 3] {
+    let (x, w, y) = ([n, inputs], [outputs, inputs], [n, outputs]);
+    let points = n * inputs * outputs;
+    [
+        call("dense", &[('t', &x), ('t', &w), ('t', &[outputs]), ('t', &y)], 3, &[], points),
+        call("dense_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &[], points),
+        call("dense_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &[], points),
     ]
 }
 

@@ -390,6 +390,38 @@ impl<'a, T: Element> ViewMut<'a, T> {
         unsafe { self.pointer.add(self.offset(index)).write(value) }
     }
 
+    /// Copies the region of a piece of the same array: in runs along the last dimension where both lie alike, and one element at
+    /// a time where not.
+    pub(super) fn copy_from(&mut self, piece: &View<'_, T>) {
+        let region = piece.region();
+        if region.is_empty() {
+            return;
+        }
+        let Some(lanes) = shared_lanes(piece.spec, self.spec) else {
+            return for_each_index(region, |index| self.put(index, piece.get(index)));
+        };
+        let (rank, shape) = (region.rank(), region.shape());
+        // The first index of every run: one per group of samples and row, or a single one.
+        let mut ranges = [(); crate::array::MAX_RANK].map(|()| 0..1);
+        let mut len = shape[rank - 1];
+        if rank > 1 {
+            ranges[0] = 0..shape[0].div_ceil(lanes);
+            (1..rank - 1).for_each(|dim| ranges[dim] = region.range(dim));
+            ranges[rank - 1] = region.lo()[rank - 1]..region.lo()[rank - 1] + 1;
+            len *= lanes;
+        }
+        let mut first = [0; crate::array::MAX_RANK];
+        for_each_index(&Region::new(&ranges[..rank]), |index| {
+            first[..rank].copy_from_slice(index);
+            first[0] = region.lo()[0] + index[0] * lanes;
+            let (from, to) = (piece.offset(&first[..rank]), self.offset(&first[..rank]));
+            assert!(from + len <= piece.len && to + len <= self.len, "{region} is outside of its tile");
+            // SAFETY: both runs lie inside of their tiles, which `Call::new`'s caller vouches for; an output is no input's memory
+            // where the codelet does not work in place, and the one that assembles does not.
+            unsafe { piece.pointer.add(from).copy_to_nonoverlapping(self.pointer.add(to), len) }
+        });
+    }
+
     /// The memory of the region, which must be contiguous and whole pieces: for implementations that need layouts and
     /// may work in place.
     pub fn pieces<const N: usize>(&mut self) -> PiecesMut<'_, [T; N]> {
@@ -405,6 +437,22 @@ impl<'a, T: Element> ViewMut<'a, T> {
         let range = contiguous_range(self.spec, self.len);
         // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access.
         unsafe { slice::from_raw_parts_mut(self.pointer.add(range.start), range.len()) }
+    }
+}
+
+/// How many samples lie side by side in both tiles, 1 in row-major order, if the region of `piece` lies alike in both: in whole groups
+/// of samples, but for the last one of both tiles, whose padding may be copied along.
+fn shared_lanes(piece: &ArgSpec, out: &ArgSpec) -> Option<usize> {
+    let (region, rank) = (&piece.region, piece.region.rank());
+    match (piece.layout, out.layout) {
+        (Layout::RowMajor, Layout::RowMajor) if rank > 0 => Some(1),
+        (Layout::Lanes(lanes), Layout::Lanes(others)) if lanes == others && rank > 0 => {
+            let starts = |spec: &ArgSpec| (region.lo()[0] - spec.tile.lo()[0]).is_multiple_of(lanes);
+            let ends = |spec: &ArgSpec| region.hi()[0] == spec.tile.hi()[0];
+            let whole = region.shape()[0].is_multiple_of(lanes) || ends(piece) && ends(out);
+            (starts(piece) && starts(out) && whole).then_some(lanes)
+        }
+        _ => None,
     }
 }
 

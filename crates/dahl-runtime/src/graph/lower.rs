@@ -328,37 +328,29 @@ impl<'a> Lowering<'a> {
                     .iter()
                     .map(|tile| Self::ready(var, tile, tile.region.intersection(&region)))
                     .collect();
-                let mut task = Task {
-                    codelet: builtin::ASSEMBLE,
-                    implementation: "reference",
-                    version: builtin::VERSION,
-                    dtype: var.dtype,
-                    origin: None,
-                    tile: self.tile,
-                    kernel: builtin::assemble(var.dtype),
-                    spec: CallSpec { n_inputs: pieces.len(), ..CallSpec::default() },
-                    places: Vec::new(),
-                    accesses: Vec::new(),
-                    gathered: Vec::new(),
-                    flops: 0.0,
-                    priority: self.priority,
-                    location: self.line,
-                };
-                for (arg, piece) in pieces.into_iter().enumerate() {
-                    task.spec.args.push(piece.spec);
-                    task.places.push(piece.place);
-                    task.accesses.push(Access { arg, ..piece.access });
+                let ranges: Option<Vec<Range<usize>>> =
+                    pieces.iter().map(|piece| range_within(&region, layout, &piece.spec.region)).collect();
+                match ranges {
+                    // Pieces that lie one after the other are each copied where they come from, as soon as they are there.
+                    Some(ranges) if pieces.len() > 1 => {
+                        let all = &self.tiles[var.array];
+                        let numbers = tiles.iter().map(|tile| tile.buffer.wrapping_sub(all.first_buffer));
+                        let (numbers, n_tiles) = (numbers.collect::<Vec<_>>(), all.n_tiles());
+                        for ((piece, range), number) in pieces.into_iter().zip(ranges).zip(numbers) {
+                            let own = if number < n_tiles { (number, n_tiles) } else { self.tile };
+                            let spec = ArgSpec { region: piece.spec.region, ..spec.clone() };
+                            let size = var.dtype.bytes();
+                            self.push_assemble(
+                                vec![piece],
+                                spec,
+                                place,
+                                range.start * size..range.end * size,
+                                own,
+                            );
+                        }
+                    }
+                    _ => self.push_assemble(pieces, spec.clone(), place, 0..bytes, self.tile),
                 }
-                task.spec.args.push(spec.clone());
-                task.places.push(place);
-                task.accesses.push(Access {
-                    arg: tiles.len(),
-                    buffer: place.buffer,
-                    range: 0..bytes,
-                    reads: false,
-                    writes: true,
-                });
-                self.out.tasks.push(task);
                 self.assembled.insert(key, place);
                 place
             }
@@ -368,6 +360,44 @@ impl<'a> Lowering<'a> {
             spec,
             access: Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
         }
+    }
+
+    /// Appends a task that copies pieces into a range of an assembled buffer.
+    fn push_assemble(
+        &mut self,
+        pieces: Vec<Ready>,
+        spec: ArgSpec,
+        place: Place,
+        range: Range<usize>,
+        tile: (usize, usize),
+    ) {
+        let dtype = spec.dtype;
+        let mut task = Task {
+            codelet: builtin::ASSEMBLE,
+            implementation: "reference",
+            version: builtin::VERSION,
+            dtype,
+            origin: None,
+            tile,
+            kernel: builtin::assemble(dtype),
+            spec: CallSpec { n_inputs: pieces.len(), ..CallSpec::default() },
+            places: Vec::new(),
+            accesses: Vec::new(),
+            gathered: Vec::new(),
+            flops: 0.0,
+            priority: self.priority,
+            location: self.line,
+        };
+        let access = Access { arg: pieces.len(), buffer: place.buffer, range, reads: false, writes: true };
+        for (arg, piece) in pieces.into_iter().enumerate() {
+            task.spec.args.push(piece.spec);
+            task.places.push(piece.place);
+            task.accesses.push(Access { arg, ..piece.access });
+        }
+        task.spec.args.push(spec);
+        task.places.push(place);
+        task.accesses.push(access);
+        self.out.tasks.push(task);
     }
 
     fn output(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
@@ -478,6 +508,22 @@ impl<'a> Lowering<'a> {
             }
         }
     }
+}
+
+/// Which elements of a buffer that holds the region `all` a part of it takes up, if they are a range: samples, in whole groups where they
+/// lie in lanes, with all that belongs to them.
+fn range_within(all: &Region, layout: Layout, part: &Region) -> Option<Range<usize>> {
+    let is_whole = all.rank() > 0 && (1..all.rank()).all(|dim| all.range(dim) == part.range(dim));
+    let before = part.lo().first()? - all.lo()[0];
+    let is_last = part.hi()[0] == all.hi()[0];
+    let lanes = match layout {
+        Layout::RowMajor => 1,
+        Layout::Lanes(lanes) => lanes,
+        Layout::Strided(_) => return None,
+    };
+    let in_groups = before.is_multiple_of(lanes) && (is_last || part.shape()[0].is_multiple_of(lanes));
+    let start = before * part.shape()[1..].iter().product::<usize>();
+    (is_whole && in_groups).then(|| start..start + layout.len(part))
 }
 
 /// The tiles of a task, with their position along each cut axis.

@@ -5,7 +5,7 @@ use crate::array::Layout;
 use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, Recorded, Role};
+use crate::graph::{Graph, Recorded, Role, Var};
 use std::ops::Range;
 
 /// How one recorded task is cut.
@@ -54,7 +54,7 @@ impl Cut {
             // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
             let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
             let tiles = updated
-                .or_else(|| named_tiles(recorded, options))
+                .or_else(|| named_tiles(recorded, options).map(|tiles| whole_sums(recorded, options, tiles)))
                 .or_else(|| inherited_tiles(recorded, 0..n_inputs, &array_cuts))
                 .unwrap_or_default();
             for arg in n_inputs..recorded.args.len() {
@@ -78,8 +78,7 @@ impl Cut {
                     cut.collect()
                 });
             }
-            let n_tiles: usize = tiles.iter().map(|(_, ranges)| ranges.len()).product();
-            let groups = n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups);
+            let groups = n_groups(&tiles, options);
             tasks.push(TaskCut { tiles, implementation, groups });
         }
         let layouts = layouts.into_iter().map(|layout| layout.unwrap_or(Layout::RowMajor)).collect();
@@ -147,6 +146,45 @@ fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, 
     let mut cuts =
         options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
     cuts.find(|cut| !cut.is_empty())
+}
+
+/// How many partial results there are where all cut axes are reduced.
+fn n_groups(tiles: &[(usize, Ranges)], options: &CutOptions) -> usize {
+    let n_tiles: usize = tiles.iter().map(|(_, ranges)| ranges.len()).product();
+    n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups)
+}
+
+/// Partial results of fewer bytes in all stay in caches.
+const PARTIAL_BYTES: usize = 4 << 20;
+/// How many times the bytes of what is summed the partial results must have before they are given up. What is summed is copied, once
+/// written and once read; partial results are as well.
+const PARTIALS_PER_INPUT: usize = 4;
+/// Rows of a result that a tile has, where sums stay whole: so many that what it prepares for all its rows counts for little.
+const SUM_ROWS: usize = 64;
+
+/// The given tiles, unless they only cut sums, into partial results that are large beside what is summed (the gradients of many
+/// weights by few samples): writing and adding those up would take longer than putting together what is summed. Then the result is cut
+/// along its rows instead, and each tile sums over everything.
+fn whole_sums(
+    recorded: &Recorded,
+    options: &CutOptions,
+    tiles: Vec<(usize, Ranges)>,
+) -> Vec<(usize, Ranges)> {
+    let (axes, n_inputs) = (recorded.bound.axes(), recorded.codelet.relation().n_inputs());
+    let [result] = &recorded.args[n_inputs..] else { return tiles };
+    let Some(rows) = recorded.bound.dims(n_inputs).first().copied().flatten() else { return tiles };
+    let is_sum = tiles.iter().all(|&(axis, _)| axes[axis].split == Split::Reduce);
+    if !is_sum || axes[rows].split != Split::Free {
+        return tiles;
+    }
+    let bytes = |var: &Var| var.shape.iter().product::<usize>() * var.dtype.bytes();
+    let groups = n_groups(&tiles, options);
+    let partials = if groups > 1 { groups * bytes(result) } else { 0 };
+    let inputs: usize = recorded.args[..n_inputs].iter().map(bytes).sum();
+    match partials >= PARTIAL_BYTES.max(PARTIALS_PER_INPUT * inputs) {
+        true => vec![(rows, TileSize::AtMost(SUM_ROWS).cut(axes[rows].extent))],
+        false => tiles,
+    }
 }
 
 /// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can

@@ -1,4 +1,4 @@
-//! Sums over samples in lanes: shared by the gradients of both kinds of bias.
+//! Sums over samples and planes in lanes: the gradient of a convolution's bias.
 
 use super::real::Real;
 use super::simd::Simd;

@@ -307,6 +307,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn gradients_of_many_weights_are_cut_along_their_rows_and_not_added_up() {
+        let step = recorded(Sequential::builtin("mlp", [1, 28, 28], 10).unwrap(), [1, 28, 28], 128, true);
+        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let lowered = lower(&step.graph, &cut).unwrap();
+        let weights = |inputs: usize, outputs: usize| {
+            let is_gradient = |task: &&dahl_runtime::graph::Task| {
+                task.codelet == "dense_dw" && task.spec.args[2].extent[..] == [outputs, inputs]
+            };
+            let rows = |task: &dahl_runtime::graph::Task| {
+                (task.spec.args[0].region.shape()[0], task.spec.args[2].region.shape()[0])
+            };
+            lowered.tasks().iter().filter(is_gradient).map(rows).collect::<Vec<_>>()
+        };
+        // 64 rows by all samples, where the parts of eight chunks would be 12 and 8 MB; chunks of 16 samples for the small layer.
+        assert_eq!(weights(784, 512), [(128, 64); 8]);
+        assert_eq!(weights(512, 512), [(128, 64); 8]);
+        assert_eq!(weights(512, 10), [(16, 10); 8]);
+        let reduced = lowered.tasks().iter().filter(|task| task.codelet == "reduce");
+        let elements: usize = reduced.map(|task| task.spec.args[1].region.len()).sum();
+        // The biases, the last layer, loss and hits.
+        assert_eq!(elements, 512 + 512 + 10 * 512 + 10 + 2);
+        // Chunk by chunk, each copied by whoever computed it: both inputs whole, both gradients for each of the tiles.
+        let copies = lowered.tasks().iter().filter(|task| task.codelet == "assemble");
+        assert_eq!(copies.clone().count(), 2 * 8 + 2 * 8 * 8);
+        assert!(copies.clone().all(|task| task.spec.args[0].region.shape()[0] == 16 && task.tile.1 == 8));
+        // One chunk has nothing to add up.
+        let step = recorded(Sequential::builtin("mlp", [1, 28, 28], 10).unwrap(), [1, 28, 28], 16, true);
+        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let lowered = lower(&step.graph, &cut).unwrap();
+        assert!(lowered.tasks().iter().all(|task| !["assemble", "reduce"].contains(&task.codelet)));
+    }
+
     fn check_chunks(step: &Step) {
         let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();

@@ -19,10 +19,13 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let has_bias = x.region().lo()[1] == 0;
     let (x, w, b) = (T::lanes(x.contiguous()), w.contiguous(), b.contiguous());
     let y = T::lanes_mut(y.contiguous());
+    // Rows that are a multiple of 4 KiB apart share a set of the first cache, which has room for 8 lines.
+    let most_outputs =
+        S::ACCUMULATORS.min(if (n_inputs * size_of::<T>()).is_multiple_of(4096) { 6 } else { 12 });
     for group in 0..n_samples.div_ceil(T::LANES) {
         let x = &x[group * n_inputs..][..n_inputs];
         let y = &mut y[group * n_outputs..][..n_outputs];
-        for outputs in block_sizes(n_outputs, S::ACCUMULATORS / 2) {
+        for outputs in block_sizes(n_outputs, most_outputs) {
             let bias = if has_bias { Some(&b[outputs.clone()]) } else { None };
             let w = &w[outputs.start * n_inputs..outputs.end * n_inputs];
             let y = &mut y[outputs];

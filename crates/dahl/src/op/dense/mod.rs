@@ -14,7 +14,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense",
     "x[n,i] w[o,i] b[o] -> y[n,o] +=",
     2.0,
-    super::implementations!(reference, lanes::dense, 1, [L R R L]),
+    super::implementations!(reference, lanes::dense, 2, [L R R L]),
 )
 .samples(sample);
 

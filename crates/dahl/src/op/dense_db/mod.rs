@@ -11,7 +11,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense_db",
     "dy[n,o] -> db[o] +=",
     1.0,
-    super::implementations!(reference, lanes::dense_db, 1, [L R]),
+    super::implementations!(reference, lanes::dense_db, 2, [L R]),
 )
 .samples(sample);
 

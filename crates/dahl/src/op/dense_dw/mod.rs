@@ -12,7 +12,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense_dw",
     "x[n,i] dy[n,o] -> dw[o,i] +=",
     2.0,
-    super::implementations!(reference, lanes::dense_dw, 1, [L L R]),
+    super::implementations!(reference, lanes::dense_dw, 2, [L L R]),
 )
 .samples(sample);
 
