@@ -1,5 +1,6 @@
 //! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on one
-//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]`.
+//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference] [conv]`.
+//! After them come other shapes: with `conv` all convolutions of `lenet5` and `vggish`, and odd ones, and nothing else.
 //!
 //! Prints the median time and a quick one (of the fastest twentieth, which other programs on the machine
 //! disturbed least), and for the median the rate of arithmetic and of memory and the fraction of the peak of
@@ -25,10 +26,11 @@ fn main() {
         .into_iter()
         .find(|isa| arguments.iter().any(|a| *a == isa.to_string()))
         .unwrap_or_else(Isa::current);
-    isa.force(|| bench(name, dtype));
+    let is_conv = arguments.iter().any(|a| a == "conv");
+    isa.force(|| bench(name, dtype, is_conv));
 }
 
-fn bench(name: &str, dtype: Dtype) {
+fn bench(name: &str, dtype: Dtype, is_conv: bool) {
     let peak = fma_peak(dtype);
     let n = if dtype == Dtype::F32 { 16 } else { 8 };
     println!("{name} {dtype} {}, tile of {n} samples, peak {:.1} GFLOP/s", Isa::current(), peak / 1e9);
@@ -37,7 +39,13 @@ fn bench(name: &str, dtype: Dtype) {
         "codelet", "median µs", "quick µs", "GFLOP/s", "GB/s", "peak"
     );
     let mut total = (0.0, 0.0);
-    for (number, seed) in seed_calls(n).into_iter().chain(other_calls(n)).enumerate() {
+    let n_seed = if is_conv { 0 } else { seed_calls(n).len() };
+    let calls = if is_conv {
+        convolutions(n)
+    } else {
+        seed_calls(n).into_iter().chain(other_calls(n)).collect::<Vec<_>>()
+    };
+    for (number, seed) in calls.into_iter().enumerate() {
         let codelet = CODELETS.iter().find(|codelet| codelet.name == seed.codelet).expect("a listed codelet");
         let needs = codelet.implementation(name, dtype).expect("both implementations").needs;
         let mut random = Draw::new(1);
@@ -70,20 +78,23 @@ fn bench(name: &str, dtype: Dtype) {
         }
         let (seconds, quick) = measure(|| prepared.run().expect("the kernel runs"));
         let flops = seed.points as f64 * codelet.flops_per_point;
-        if number < seed_calls(n).len() {
+        if number < n_seed {
             total = (total.0 + seconds, total.1 + quick);
         }
         println!(
-            "{:18} {:9.2} {:9.2} {:9.1} {:9.1} {:6.0}%",
+            "{:18} {:9.2} {:9.2} {:9.1} {:9.1} {:6.0}%  {}",
             seed.codelet,
             seconds * 1e6,
             quick * 1e6,
             flops / seconds / 1e9,
             bytes as f64 / seconds / 1e9,
-            100.0 * flops / seconds / peak
+            100.0 * flops / seconds / peak,
+            seed.args.iter().map(|(_, extent)| format!("{extent:?}")).collect::<Vec<_>>().join(" ")
         );
     }
-    println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);
+    if n_seed > 0 {
+        println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);
+    }
 }
 
 /// One call: per argument its kind (`t` compute type, `b` bytes, `i` indices) and shape.
@@ -169,6 +180,36 @@ fn other_calls(n: usize) -> Vec<Trial> {
             n * 16 * 196 * 144,
         ),
     ]
+}
+
+/// Convolutions and their gradients. Multiply-adds beyond the border count, as everywhere.
+fn convolutions(n: usize) -> Vec<Trial> {
+    // Channels, kernels, image, kernel, stride, padding: `lenet5`, `vggish`, odd ones.
+    let shapes = [
+        (1, 6, 28, 5, 1, 2),
+        (6, 16, 14, 5, 1, 0),
+        (3, 32, 32, 3, 1, 1),
+        (32, 32, 32, 3, 1, 1),
+        (32, 64, 16, 3, 1, 1),
+        (64, 64, 16, 3, 1, 1),
+        (64, 128, 8, 3, 1, 1),
+        (128, 128, 8, 3, 1, 1),
+        (16, 32, 16, 3, 2, 1),
+        (32, 32, 16, 1, 1, 0),
+        (3, 17, 20, 7, 1, 3),
+        (17, 3, 5, 3, 1, 1),
+        (1, 1, 28, 3, 1, 1),
+    ];
+    let mut calls = Vec::new();
+    for (c, k, side, kernel, stride, pad) in shapes {
+        let out = (side + 2 * pad - kernel) / stride + 1;
+        let (x, y, w) = ([n, c, side, side], [n, k, out, out], [k, c, kernel, kernel]);
+        let (ints, points) = ([stride as i64, pad as i64], n * k * out * out * c * kernel * kernel);
+        calls.push(call("conv2d", &[('t', &x), ('t', &w), ('t', &[k]), ('t', &y)], 3, &ints, points));
+        calls.push(call("conv2d_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &ints, points));
+        calls.push(call("conv2d_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &ints, points));
+    }
+    calls
 }
 
 /// The median time of a call and that of the fastest twentieth, over batches long enough for the clock.
