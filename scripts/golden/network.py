@@ -57,6 +57,24 @@ def conv2d(draw):
 
 
 @operation
+def conv2d_relu(draw):
+    for stride, pad, size in WINDOWS:
+        x, w, b = draw(2, 3, 7, 6), draw(4, 3, size, size), draw(4)
+        y = functional.relu(functional.conv2d(x, w, b, stride, pad))
+        yield call([x, w, b], [y], ints=[stride, pad])
+
+
+@operation
+def relu_conv2d_dx(draw):
+    for stride, pad, size in WINDOWS:
+        x, w = draw(2, 3, 7, 6).requires_grad_(), draw(4, 3, size, size)
+        rectified = functional.relu(x)
+        y = functional.conv2d(rectified, w, None, stride, pad)
+        dy = draw(*y.shape)
+        yield call([dy, w, rectified], gradients(y, [x], dy), ints=[stride, pad])
+
+
+@operation
 def conv2d_dw(draw):
     for stride, pad, size in WINDOWS:
         x, w = draw(2, 3, 7, 6), draw(4, 3, size, size).requires_grad_()

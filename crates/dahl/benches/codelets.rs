@@ -1,6 +1,7 @@
 //! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on one
 //! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]
 //! [names of codelets]`.
+//! After them come shapes of `lenet5`, `vggish` and `mlp`, and odd ones.
 //!
 //! Prints the median time and a quick one (of the fastest twentieth, which other programs on the machine
 //! disturbed least), and for the median the rates of arithmetic and of data, each with its fraction of the peak: of fused
@@ -48,7 +49,9 @@ fn bench(name: &str, dtype: Dtype, only: &[&str]) {
         "codelet", "median µs", "quick µs", "GFLOP/s", "peak", "GB/s", "peak"
     );
     let mut total = (0.0, 0.0);
-    for (number, seed) in seed_calls(n).into_iter().chain(other_calls(n)).enumerate() {
+    let n_seed = seed_calls(n).len();
+    let calls = seed_calls(n).into_iter().chain(other_calls(n)).chain(convolutions(n));
+    for (number, seed) in calls.enumerate() {
         if !only.is_empty() && !only.contains(&seed.codelet) {
             continue;
         }
@@ -84,7 +87,7 @@ fn bench(name: &str, dtype: Dtype, only: &[&str]) {
         }
         let (seconds, quick) = measure(|| prepared.run().expect("the kernel runs"));
         let flops = seed.points as f64 * codelet.flops_per_point;
-        if number < seed_calls(n).len() {
+        if number < n_seed {
             total = (total.0 + seconds, total.1 + quick);
         }
         let (rate, level) = (bytes as f64 / seconds, peaks.level(bytes, false));
@@ -103,7 +106,9 @@ fn bench(name: &str, dtype: Dtype, only: &[&str]) {
             shapes.join(" ")
         );
     }
-    println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);
+    if only.is_empty() {
+        println!("{:18} {:9.2} {:9.2}", "all of seed", total.0 * 1e6, total.1 * 1e6);
+    }
 }
 
 /// A shape in a few characters.
@@ -211,6 +216,36 @@ fn dense_calls(n: usize, inputs: usize, outputs: usize) -> [Trial; 3] {
         call("dense_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &[], points),
         call("dense_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &[], points),
     ]
+}
+
+/// Convolutions and their gradients. Multiply-adds beyond the border count, as everywhere.
+fn convolutions(n: usize) -> Vec<Trial> {
+    // Channels, kernels, image, kernel, stride, padding: `lenet5`, `vggish`, odd ones.
+    let shapes = [
+        (1, 6, 28, 5, 1, 2),
+        (6, 16, 14, 5, 1, 0),
+        (3, 32, 32, 3, 1, 1),
+        (32, 32, 32, 3, 1, 1),
+        (32, 64, 16, 3, 1, 1),
+        (64, 64, 16, 3, 1, 1),
+        (64, 128, 8, 3, 1, 1),
+        (128, 128, 8, 3, 1, 1),
+        (16, 32, 16, 3, 2, 1),
+        (32, 32, 16, 1, 1, 0),
+        (3, 17, 20, 7, 1, 3),
+        (17, 3, 5, 3, 1, 1),
+        (1, 1, 28, 3, 1, 1),
+    ];
+    let mut calls = Vec::new();
+    for (c, k, side, kernel, stride, pad) in shapes {
+        let out = (side + 2 * pad - kernel) / stride + 1;
+        let (x, y, w) = ([n, c, side, side], [n, k, out, out], [k, c, kernel, kernel]);
+        let (ints, points) = ([stride as i64, pad as i64], n * k * out * out * c * kernel * kernel);
+        calls.push(call("conv2d", &[('t', &x), ('t', &w), ('t', &[k]), ('t', &y)], 3, &ints, points));
+        calls.push(call("conv2d_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &ints, points));
+        calls.push(call("conv2d_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &ints, points));
+    }
+    calls
 }
 
 /// The median time of a call and that of the fastest twentieth, over batches long enough for the clock.

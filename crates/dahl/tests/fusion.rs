@@ -86,6 +86,29 @@ fn the_bits_are_those_of_the_separate_tasks() {
 }
 
 #[test]
+fn rectifiers_between_convolutions_are_fused_both_ways() {
+    let conv =
+        |filters, kernel, stride, padding| Conv2d::new(filters, kernel).stride(stride).padding(padding);
+    let ends_with =
+        |plans: &PlanFile, end: &str| fused(plans).iter().filter(|line| line.ends_with(end)).count();
+    // Odd channels and extents; then one whose stride leaves pixels out, whose gradient is not fused.
+    for (second, n_backward) in [(conv(9, 3, 1, 1), 1), (conv(4, 5, 1, 2), 1), (conv(3, 1, 2, 0), 0)] {
+        let model = Sequential::new([1, 8, 8]).layer(conv(7, 3, 1, 1)).relu().layer(second).relu();
+        let model = model.flatten().dense(10);
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let (expected, plans) = fit(&trainer(2).dtype(dtype).fusion(false), &model).unwrap();
+            assert_eq!(fused(&plans), [""; 0]);
+            for n_workers in [1, 2] {
+                let (bits, plans) = fit(&trainer(n_workers).dtype(dtype), &model).unwrap();
+                assert!(bits == expected, "{n_backward} backward, {dtype}, {n_workers} workers");
+                assert_eq!(ends_with(&plans, "conv2d relu"), 2);
+                assert_eq!(ends_with(&plans, "conv2d_dx relu_backward"), n_backward);
+            }
+        }
+    }
+}
+
+#[test]
 fn windows_that_overlap_or_have_padding_are_not_fused() {
     for pool in [MaxPool::new(3).stride(2), MaxPool::new(2).padding(1)] {
         let model = Sequential::new([1, 8, 8]).conv2d(3, 3).relu().layer(pool).flatten().dense(10);

@@ -156,6 +156,13 @@ fn convolution() {
         let y = |x: &Array, w: &Array, b: &Array| caller.one(&op::conv2d::CODELET, &[x, w, b], &dy.shape);
         let dx = caller.one(&op::conv2d_dx::CODELET, &[&dy, &w], &x.shape);
         compare("conv2d_dx", &x, &dy, &dx, |x| y(x, &w, &b));
+        // Away from the kink.
+        let mut apart = x.clone();
+        apart.data.iter_mut().for_each(|value| *value += 0.1_f64.copysign(*value));
+        let dx = caller.one(&op::relu_conv2d_dx::CODELET, &[&dy, &w, &apart], &x.shape);
+        compare("relu_conv2d_dx", &apart, &dy, &dx, |x| {
+            y(&caller.one(&op::relu::CODELET, &[x], &x.shape), &w, &b)
+        });
         let dw = caller.one(&op::conv2d_dw::CODELET, &[&x, &dy], &w.shape);
         compare("conv2d_dw", &w, &dy, &dw, |w| y(&x, w, &b));
         let db = caller.one(&op::channel_sum::CODELET, &[&dy], &b.shape);

@@ -16,6 +16,7 @@ pub mod planned;
 mod elementwise;
 pub mod forms;
 mod channels;
+mod convolve;
 mod math;
 pub(crate) mod real;
 mod reduce;
@@ -58,6 +59,10 @@ pub mod conv2d_dw;
 pub use conv2d_dw::forms::*;
 pub mod conv2d_dx;
 pub use conv2d_dx::forms::*;
+pub mod conv2d_relu;
+pub use conv2d_relu::forms::*;
+pub mod relu_conv2d_dx;
+pub use relu_conv2d_dx::forms::*;
 pub mod conv2d_relu_max_pool;
 pub use conv2d_relu_max_pool::forms::*;
 pub mod conv2d_relu_max_pool_dw;
@@ -237,6 +242,8 @@ pub static CODELETS: &[&Codelet] = &[
     &transpose::CODELET,
     &diagonal::CODELET,
     // Several of the above in one.
+    &conv2d_relu::CODELET,
+    &relu_conv2d_dx::CODELET,
     &conv2d_relu_max_pool::CODELET,
     &conv2d_relu_max_pool_dw::CODELET,
 ];
@@ -246,6 +253,8 @@ pub static FUSIONS: &[&Fusion] = &[
     &conv2d_relu_max_pool::FUSION,
     &conv2d_relu_max_pool_dw::FUSION,
     &conv2d_relu_max_pool::FUSION_BACKWARD,
+    &conv2d_relu::FUSION,
+    &relu_conv2d_dx::FUSION,
 ];
 
 /// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.

@@ -91,6 +91,8 @@ lines!(
     load_labels,
     argmax,
     accuracy,
+    conv2d_relu,
+    relu_conv2d_dx,
     conv2d_relu_max_pool,
     conv2d_relu_max_pool_dw,
 );

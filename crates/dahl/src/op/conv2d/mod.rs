@@ -16,7 +16,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d, 1, [L R R L]),
+    super::implementations!(reference, lanes::conv2d, 2, [L R R L]),
 )
 .samples(sample);
 
@@ -24,9 +24,6 @@ super::forms! {
     /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.
     conv2d<T>(x: [T; 4], w: [T; 4], b: [T; 1]; ints stride, pad) -> (y: [T; 4]), init conv2d_init
 }
-
-/// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
-pub(super) const STACK_TAPS: usize = 256;
 
 fn sample(draw: &mut Draw) -> Sample {
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);

@@ -1,5 +1,5 @@
-//! A block of output channels by taps of one kernel row in registers, lanes over samples: per output pixel one
-//! vector of `dy` per channel and one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
+//! A block of output channels by taps in registers, lanes over samples: per output pixel one vector of `dy` per channel and
+//! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
 //! groups, and across lanes once at the end; the padding lanes of a ragged group are not added.
 
 use crate::op::real::Real;
@@ -50,137 +50,200 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     if !call.accumulate() {
         dw.fill(T::default());
     }
-    for c in 0..job.n_channels {
-        for ky in kys.clone() {
-            let mut kx = kxs.start;
-            while kx < kxs.end {
-                let taps = match kxs.end - kx {
-                    5 if S::ACCUMULATORS >= 24 => 5,
-                    1 => 1,
-                    2 | 4 => 2,
-                    _ => 3,
-                };
-                let mut k = 0;
-                while k < job.n_kernels {
-                    let place =
-                        ((k * job.n_channels + c) * kys.len() + ky - kys.start) * kxs.len() + kx - kxs.start;
-                    let dw = Target { dw: &mut dw[place..], step: job.n_channels * kys.len() * kxs.len() };
-                    let left = job.n_kernels - k;
-                    // As many accumulators as the registers hold: channels times taps.
-                    k += match taps {
-                        5 if left >= 4 => job.block::<S, 4, 5>(s, k, c, ky, kx, dw),
-                        5 => job.block::<S, 1, 5>(s, k, c, ky, kx, dw),
-                        3 if left >= 8 && S::ACCUMULATORS >= 24 => job.block::<S, 8, 3>(s, k, c, ky, kx, dw),
-                        3 if left >= 4 && S::ACCUMULATORS >= 24 => job.block::<S, 4, 3>(s, k, c, ky, kx, dw),
-                        3 if left >= 2 => job.block::<S, 2, 3>(s, k, c, ky, kx, dw),
-                        3 => job.block::<S, 1, 3>(s, k, c, ky, kx, dw),
-                        2 if left >= 8 && S::ACCUMULATORS >= 24 => job.block::<S, 8, 2>(s, k, c, ky, kx, dw),
-                        2 if left >= 3 => job.block::<S, 3, 2>(s, k, c, ky, kx, dw),
-                        2 => job.block::<S, 1, 2>(s, k, c, ky, kx, dw),
-                        _ if left >= 8 && S::ACCUMULATORS >= 24 => job.block::<S, 8, 1>(s, k, c, ky, kx, dw),
-                        _ if left >= 4 => job.block::<S, 4, 1>(s, k, c, ky, kx, dw),
-                        _ => job.block::<S, 1, 1>(s, k, c, ky, kx, dw),
-                    };
-                }
-                kx += taps;
-            }
+    // Input channels whose planes stay in the second cache while all output channels pass by.
+    let plane = job.rows.len() * job.columns.len();
+    let n_together = (RESIDENT / plane.max(1)).max(1);
+    for first in (0..job.n_channels).step_by(n_together) {
+        let channels = first..(first + n_together).min(job.n_channels);
+        let mut k = 0;
+        while k < job.n_kernels {
+            k += job.kernels::<S>(s, k, channels.clone(), (&kys, &kxs), dw);
         }
     }
     Ok(())
 }
 
-/// Where a block of results goes: taps side by side, channels `step` apart.
+/// Vectors of `x` that are read again for every block of output channels: 256 KiB.
+const RESIDENT: usize = 4096;
+
+/// Which gradients a block covers: of input channel `c` and output channels from `k`, the taps from `ky` and `kx` on.
+#[derive(Clone, Copy)]
+struct Place {
+    k: usize,
+    c: usize,
+    ky: usize,
+    kx: usize,
+}
+
+/// Where a block of results goes: taps of a row side by side, rows `row` and output channels `kernel` apart.
 struct Target<'a, T> {
     dw: &'a mut [T],
-    step: usize,
+    row: usize,
+    kernel: usize,
 }
 
 impl<T: Real> Job<'_, T> {
-    /// The gradients of `K` output channels from `k` and `X` taps from `kx`, for one input channel and kernel
-    /// row. Returns `K`.
+    /// The gradients of a few output channels from `k`, for some input channels. Returns how many.
     #[inline(always)]
-    fn block<S: Simd<T>, const K: usize, const X: usize>(
+    fn kernels<S: Simd<T>>(
         &self,
         s: S,
         k: usize,
-        c: usize,
-        ky: usize,
-        kx: usize,
-        target: Target<'_, T>,
+        channels: Range<usize>,
+        (kys, kxs): (&Range<usize>, &Range<usize>),
+        dw: &mut [T],
     ) -> usize {
+        let is_wide = const { S::ACCUMULATORS >= 24 };
+        let left = self.n_kernels - k;
+        // As many accumulators as the registers hold: output channels times taps. Three rows of taps at once read two
+        // planes of `dy` where one row at a time would read eight.
+        let n_rows = if is_wide && kxs.len() == 3 && kys.len() == 3 { 3 } else { 1 };
+        let n_kernels = match kxs.len() {
+            3 if n_rows == 3 => [1, 2][usize::from(left >= 2)],
+            5 if is_wide => [1, 4][usize::from(left >= 4)],
+            _ if is_wide && left >= 8 => 8,
+            1 if left >= 4 => 4,
+            _ if left >= 2 => 2,
+            _ => 1,
+        };
+        for c in channels {
+            for ky in kys.clone().step_by(n_rows) {
+                let mut kx = kxs.start;
+                while kx < kxs.end {
+                    let n_taps = match kxs.end - kx {
+                        5 if is_wide && kxs.len() == 5 => 5,
+                        1 => 1,
+                        2 | 4 => 2,
+                        _ => 3,
+                    };
+                    let first = ((k * self.n_channels + c) * kys.len() + ky - kys.start) * kxs.len();
+                    let target = Target {
+                        dw: &mut dw[first + kx - kxs.start..],
+                        row: kxs.len(),
+                        kernel: self.n_channels * kys.len() * kxs.len(),
+                    };
+                    let place = Place { k, c, ky, kx };
+                    match (n_kernels, n_rows, n_taps) {
+                        (2, 3, _) => self.block::<S, 2, 3, 3>(s, place, target),
+                        (_, 3, _) => self.block::<S, 1, 3, 3>(s, place, target),
+                        (4, _, 5) => self.block::<S, 4, 1, 5>(s, place, target),
+                        (_, _, 5) => self.block::<S, 1, 1, 5>(s, place, target),
+                        (8, _, 3) => self.block::<S, 8, 1, 3>(s, place, target),
+                        (2, _, 3) => self.block::<S, 2, 1, 3>(s, place, target),
+                        (_, _, 3) => self.block::<S, 1, 1, 3>(s, place, target),
+                        (8, _, 2) => self.block::<S, 8, 1, 2>(s, place, target),
+                        (2, _, 2) => self.block::<S, 2, 1, 2>(s, place, target),
+                        (_, _, 2) => self.block::<S, 1, 1, 2>(s, place, target),
+                        (8, ..) => self.block::<S, 8, 1, 1>(s, place, target),
+                        (4, ..) => self.block::<S, 4, 1, 1>(s, place, target),
+                        (2, ..) => self.block::<S, 2, 1, 1>(s, place, target),
+                        _ => self.block::<S, 1, 1, 1>(s, place, target),
+                    }
+                    kx += n_taps;
+                }
+            }
+        }
+        n_kernels
+    }
+
+    /// The gradients of `K` output channels and `Y` rows of `X` taps, for one input channel.
+    #[inline(always)]
+    fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
+        &self,
+        s: S,
+        Place { k, c, ky, kx }: Place,
+        target: Target<'_, T>,
+    ) {
         let Window { stride, pad } = self.window;
         let (height, width) = (self.rows.len(), self.columns.len());
         let (out_height, out_width) = (self.oys.len(), self.oxs.len());
         let interior = self.window.interior(&self.oxs, &(kx..kx + X), &self.columns);
-        let mut totals = [[T::ZERO_LANES; X]; K];
+        let interior = interior.start - self.oxs.start..interior.end - self.oxs.start;
+        // Where the window of the first column begins; before the image, that is beyond any row's end.
+        let left = (self.oxs.start * stride + kx).wrapping_sub(pad + self.columns.start);
+        let mut totals = [[[T::ZERO_LANES; X]; Y]; K];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
-            let mut sums = [[s.zero(); X]; K];
-            for oy in self.oys.clone() {
-                let Some(iy) = self.window.input(oy, ky, &self.rows) else { continue };
-                let x_row = (group * self.n_channels + c) * height + iy - self.rows.start;
-                let x = &self.x[x_row * width..][..width];
-                let dy_row = (group * self.n_kernels + k) * out_height + oy - self.oys.start;
-                let dy = &self.dy[dy_row * out_width..];
-                for ox in self.oxs.start..interior.start {
-                    self.border(s, &mut sums, x, dy, (ox, kx));
-                }
-                if !interior.is_empty() {
-                    let x = &x[interior.start * stride + kx - pad - self.columns.start..];
-                    let mut rows = [&dy[..0]; K];
-                    for i in 0..K {
-                        let first = i * out_height * out_width + interior.start - self.oxs.start;
-                        rows[i] = &dy[first..][..interior.len()];
+            let mut sums = [[[s.zero(); X]; Y]; K];
+            let x = &self.x[(group * self.n_channels + c) * height * width..][..height * width];
+            let dy = &self.dy[(group * self.n_kernels + k) * out_height * out_width..];
+            let dy = &dy[..K * out_height * out_width];
+            for oy in 0..out_height {
+                // The row of `x` under each row of taps; empty where there is none.
+                let mut under = [&x[..0]; Y];
+                for r in 0..Y {
+                    if let Some(iy) = self.window.input(self.oys.start + oy, ky + r, &self.rows) {
+                        under[r] = &x[(iy - self.rows.start) * width..][..width];
                     }
-                    for t in 0..interior.len() {
-                        let x: &[T::Lanes; X] = x[t * stride..].first_chunk().expect("taps inside the image");
-                        let mut values = [s.zero(); X];
+                }
+                let mut rows = [&dy[..0]; K];
+                for i in 0..K {
+                    rows[i] = &dy[(i * out_height + oy) * out_width..][..out_width];
+                }
+                for t in 0..interior.start {
+                    border(s, &mut sums, under, rows, (left.wrapping_add(t * stride), t));
+                }
+                for t in interior.clone() {
+                    let mut gradients = [s.zero(); K];
+                    for i in 0..K {
+                        gradients[i] = s.load(&rows[i][t]);
+                    }
+                    let at = left.wrapping_add(t * stride);
+                    for r in 0..Y {
+                        let Some(x) = under[r].get(at..).and_then(<[T::Lanes]>::first_chunk::<X>) else {
+                            continue;
+                        };
                         for j in 0..X {
-                            values[j] = s.load(&x[j]);
-                        }
-                        for i in 0..K {
-                            let gradient = s.load(&rows[i][t]);
-                            for j in 0..X {
-                                sums[i][j] = s.mul_add(gradient, values[j], sums[i][j]);
+                            let value = s.load(&x[j]);
+                            for i in 0..K {
+                                sums[i][r][j] = s.mul_add(gradients[i], value, sums[i][r][j]);
                             }
                         }
                     }
                 }
-                for ox in interior.end..self.oxs.end {
-                    self.border(s, &mut sums, x, dy, (ox, kx));
+                for t in interior.end..out_width {
+                    border(s, &mut sums, under, rows, (left.wrapping_add(t * stride), t));
                 }
             }
             let valid = s.first(self.n_samples - group * T::LANES);
             for i in 0..K {
-                for j in 0..X {
-                    let total = s.load(&totals[i][j]);
-                    s.store(s.select(valid, s.add(total, sums[i][j]), total), &mut totals[i][j]);
+                for r in 0..Y {
+                    for j in 0..X {
+                        let total = s.load(&totals[i][r][j]);
+                        let sum = s.select(valid, s.add(total, sums[i][r][j]), total);
+                        s.store(sum, &mut totals[i][r][j]);
+                    }
                 }
             }
         }
         for i in 0..K {
-            for j in 0..X {
-                target.dw[i * target.step + j] += s.sum(s.load(&totals[i][j]));
+            for r in 0..Y {
+                for j in 0..X {
+                    target.dw[i * target.kernel + r * target.row + j] += s.sum(s.load(&totals[i][r][j]));
+                }
             }
         }
-        K
     }
+}
 
-    /// One output pixel whose window reaches over the border: only the taps inside the image count.
-    #[inline(always)]
-    fn border<S: Simd<T>, const K: usize, const X: usize>(
-        &self,
-        s: S,
-        sums: &mut [[S::V; X]; K],
-        x: &[T::Lanes],
-        dy: &[T::Lanes],
-        (ox, kx): (usize, usize),
-    ) {
+/// One output pixel whose window, which begins at `at`, reaches over the border: only the taps inside the image count.
+#[inline(always)]
+fn border<T: Real, S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
+    s: S,
+    sums: &mut [[[S::V; X]; Y]; K],
+    under: [&[T::Lanes]; Y],
+    rows: [&[T::Lanes]; K],
+    (at, t): (usize, usize),
+) {
+    let mut gradients = [s.zero(); K];
+    for i in 0..K {
+        gradients[i] = s.load(&rows[i][t]);
+    }
+    for r in 0..Y {
         for j in 0..X {
-            let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
-            let value = s.load(&x[ix - self.columns.start]);
+            let Some(value) = under[r].get(at.wrapping_add(j)) else { continue };
+            let value = s.load(value);
             for i in 0..K {
-                let gradient = s.load(&dy[i * self.oys.len() * self.oxs.len() + ox - self.oxs.start]);
-                sums[i][j] = s.mul_add(gradient, value, sums[i][j]);
+                sums[i][r][j] = s.mul_add(gradients[i], value, sums[i][r][j]);
             }
         }
     }

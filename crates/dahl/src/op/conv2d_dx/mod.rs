@@ -5,7 +5,7 @@
 //! never stored. A task may cover a part of the output channels `k` and add to what the others left. Bytes: `dy` and
 //! `w` read once at least, `dx` written once (and read, when accumulating).
 
-mod lanes;
+pub(super) mod lanes;
 
 use super::real::Real;
 use super::window::{Sizes, Window};
@@ -17,7 +17,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dx, 1, [L R L]),
+    super::implementations!(reference, lanes::conv2d_dx, 2, [L R L]),
 )
 .samples(sample);
 

@@ -8,8 +8,8 @@
 //! the multiply-adds alone need 13, and the convolution by itself 17.
 
 use super::checked_size;
-use crate::op::conv2d::STACK_TAPS;
-use crate::op::conv2d::lanes::{Job, Taps};
+use crate::op::convolve::block::{Band, Taps};
+use crate::op::convolve::{Axis, Finish, PlaneSteps, STACK_TAPS};
 use crate::op::max_pool::lanes::{better, candidate};
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
@@ -150,7 +150,13 @@ impl<T: Real> Pooled<'_, T> {
                     let end = if px < whole.start { whole.start } else { self.pxs.end };
                     let pxs = px..(px + most_windows).min(end);
                     let oxs = px * self.stride..(pxs.end - 1) * self.stride + self.size;
-                    let job = self.rows_of::<K>(x, &oys, &oxs);
+                    let columns = self.axis(&self.columns, &self.kxs, &oxs);
+                    let band = Band {
+                        x,
+                        rows: self.axis(&self.rows, &self.kys, &oys),
+                        columns: &columns,
+                        planes: PlaneSteps::whole(oys.len(), oxs.len()),
+                    };
                     let mut first = 0;
                     while first < self.n_channels.max(1) {
                         let channels = first..(first + per_batch).min(self.n_channels);
@@ -158,9 +164,14 @@ impl<T: Real> Pooled<'_, T> {
                             self.pack(k, channels.clone(), &mut stack);
                         }
                         let weights = &stack[..channels.len() * per_channel];
-                        let bias = if first == 0 { bias } else { [T::default(); K] };
-                        let taps = Taps { weights, channels, bias, add: first > 0 };
-                        job.planes::<S, K, X, W>(s, 0, &taps, &mut strip);
+                        let taps = Taps {
+                            weights,
+                            channels,
+                            bias: (first == 0).then_some(bias),
+                            add: first > 0,
+                            finish: Finish::Sum,
+                        };
+                        band.all::<S, K, X, W>(s, &taps, &mut strip);
                         first += per_batch;
                     }
                     for i in 0..K {
@@ -255,31 +266,10 @@ impl<T: Real> Pooled<'_, T> {
         }
     }
 
-    /// The convolution of one group that gives these rows and columns of `K` channels.
+    /// An axis of the convolution under some windows.
     #[inline(always)]
-    fn rows_of<'b, const K: usize>(
-        &self,
-        x: &'b [T::Lanes],
-        oys: &Range<usize>,
-        oxs: &Range<usize>,
-    ) -> Job<'b, T> {
-        Job {
-            x,
-            w: &[],
-            bias: None,
-            accumulate: false,
-            window: self.window,
-            n_samples: T::LANES,
-            n_channels: self.n_channels,
-            n_kernels: K,
-            rows: self.rows.clone(),
-            columns: self.columns.clone(),
-            kys: self.kys.clone(),
-            kxs: self.kxs.clone(),
-            oys: oys.clone(),
-            oxs: oxs.clone(),
-            interior: self.window.interior(oxs, &self.kxs, &self.columns),
-        }
+    fn axis(&self, inputs: &Range<usize>, taps: &Range<usize>, outputs: &Range<usize>) -> Axis {
+        Axis { window: self.window, inputs: inputs.clone(), taps: taps.clone(), outputs: outputs.clone() }
     }
 
     /// The maxima of one row of windows, rectified, and their places; `plane` has rows of `width`.

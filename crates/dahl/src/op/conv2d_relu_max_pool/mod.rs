@@ -15,7 +15,7 @@ mod lanes;
 
 use super::real::Real;
 use super::window::Window;
-use super::{conv2d, max_pool, max_pool_backward, relu, relu_backward};
+use super::{conv2d, convolve, max_pool, max_pool_backward, relu, relu_backward};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::graph::{Found, Fusion, TaskPattern};
@@ -27,7 +27,7 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,py,px] arg[n,k,py,px] \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool, 1, [L R R L L]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool, 2, [L R R L L]),
 )
 .samples(sample);
 
@@ -64,7 +64,7 @@ fn pays(found: &Found) -> bool {
         return false;
     };
     let taps: usize = w.shape()[1..].iter().product();
-    stride >= size && size <= 15 && taps <= conv2d::STACK_TAPS
+    stride >= size && size <= 15 && taps <= convolve::STACK_TAPS
 }
 
 super::forms! {

@@ -86,6 +86,13 @@ pub fn conv2d(draw: &mut Draw) -> Case {
     conv2d_case(n, c, k, &[y.s, y.p], y, x)
 }
 
+/// As the convolution; but without channels, nothing would be computed.
+pub fn conv2d_relu(draw: &mut Draw) -> Case {
+    let (n, c, k) = (draw.size(), draw.number(1, 2), draw.size());
+    let (y, x) = windows(draw, 1, false);
+    conv2d_case(n, c, k, &[y.s, y.p], y, x)
+}
+
 pub fn conv2d_dilated(draw: &mut Draw) -> Case {
     let (n, c, k, d) = (draw.size(), draw.size(), draw.size(), draw.number(1, 3));
     let (y, x) = windows(draw, d, false);
@@ -114,6 +121,27 @@ pub fn conv2d_dx(draw: &mut Draw) -> Case {
     let (n, c, k) = (draw.size(), draw.size(), draw.size());
     let (y, x) = windows(draw, 1, false);
     conv2d_dx_case(n, c, k, &[y.s, y.p], y, x)
+}
+
+pub fn relu_conv2d_dx(draw: &mut Draw) -> Case {
+    let (n, c, k) = (draw.size(), draw.size(), draw.number(1, 2));
+    let (y, x) = windows(draw, 1, false);
+    let input = [n, c, y.i, x.i];
+    let mut case = Case::new(
+        &[y.s, y.p],
+        1,
+        &[("dy", &[n, k, y.o(), x.o()]), ("w", &[k, c, y.k, x.k]), ("y", &input), ("dx", &input)],
+    );
+    for [n, c, k, oy, ox, ky, kx] in grid([n, c, k, y.o(), x.o(), y.k, x.k]) {
+        if let (Some(iy), Some(ix)) = (y.inside(oy, ky), x.inside(ox, kx)) {
+            case.point(&[("n", n), ("c", c), ("k", k), ("iy", iy), ("ix", ix)])
+                .reads("dy", [n, k, oy, ox])
+                .reads("w", [k, c, ky, kx])
+                .reads("y", [n, c, iy, ix])
+                .writes("dx", [n, c, iy, ix]);
+        }
+    }
+    case
 }
 
 pub fn conv2d_dilated_dx(draw: &mut Draw) -> Case {

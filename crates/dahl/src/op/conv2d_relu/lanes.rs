@@ -1,0 +1,15 @@
+//! The convolution of `op/convolve`, whose sums are rectified before they are written.
+
+use crate::op::conv2d::lanes::{convolve, is_too_large};
+use crate::op::convolve::Finish;
+use crate::op::real::Real;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::Call;
+
+pub(super) fn conv2d_relu<T: Real>(call: &Call<'_>) -> Result<()> {
+    if is_too_large::<T>(call) {
+        return super::reference::<T>(call);
+    }
+    convolve::<T>(call, Finish::Rectified);
+    Ok(())
+}
