@@ -60,6 +60,10 @@ pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String
     let all = statistics.kernel_seconds() + statistics.idle_seconds();
     let outside = if all > 0.0 { 100.0 * statistics.idle_seconds() / all } else { 0.0 };
     text.push_str(&format!("outside of kernels, within steps: {outside:.2} %\n"));
+    text.push_str(&format!(
+        "waiting for images, or whatever else steps are fed: {:.2} %\n",
+        100.0 * usage.stall
+    ));
     text
 }
 
@@ -96,6 +100,7 @@ pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
         "median_step_seconds": usage.median_step_seconds,
         "kernel_seconds": statistics.kernel_seconds(),
         "idle_seconds": statistics.idle_seconds(),
+        "stall": usage.stall,
         "rows": rows.iter().map(row).collect::<Vec<_>>(),
     })
 }

@@ -118,7 +118,7 @@ fn facts(job: &Job, report: &Report) -> Vec<(String, String)> {
         pair("optimiser", job.optimizer()),
         pair("trained", format!("{}{stopped}", count(report.n_steps as usize, "step"))),
         pair("time", format!("{seconds:.2} s in {}, without tests", count(report.epochs.len(), "epoch"))),
-        pair("workers waited for images", format!("{:.1} % of the last epoch", 100.0 * stall)),
+        pair("waiting for images", format!("{:.1} % of the workers’ time in the last epoch", 100.0 * stall)),
         pair("workers", count(machine.units.len(), "worker")),
         pair("a step", count(report.plan.n_tasks, "task")),
         pair("plan", report.plans.hash().to_string()),

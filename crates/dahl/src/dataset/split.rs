@@ -94,9 +94,9 @@ impl Split {
     }
 
     /// Pixels, if they are in memory, and labels, for whoever keeps them without a copy.
-    pub(crate) fn shared(&self) -> Option<(&Arc<Vec<u8>>, &Arc<Vec<u8>>)> {
+    pub(crate) fn shared(&self) -> Option<[&Arc<Vec<u8>>; 2]> {
         match &self.pixels {
-            Pixels::Resident(images) => Some((images, &self.labels)),
+            Pixels::Resident(images) => Some([images, &self.labels]),
             Pixels::Streamed(_) => None,
         }
     }

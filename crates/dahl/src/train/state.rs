@@ -78,7 +78,7 @@ impl State {
 }
 
 fn pixels(store: &mut Store, name: &str, split: &Split, shape: [usize; 3]) -> Result<Pixels> {
-    let Some((images, labels)) = split.shared() else { return Ok(Pixels::Streamed) };
+    let Some([images, labels]) = split.shared() else { return Ok(Pixels::Streamed) };
     let [channels, height, width] = shape;
     let shape = [split.len(), channels, height, width];
     let images = store.share(&format!("{name}_images"), shape, images)?;
