@@ -73,9 +73,11 @@ struct Place {
     c: usize,
     ky: usize,
     kx: usize,
+    /// Whether the rows of the block are input channels instead of rows of taps.
+    is_across: bool,
 }
 
-/// Where a block of results goes: taps of a row side by side, rows `row` and output channels `kernel` apart.
+/// Where a block of results goes: taps of a row side by side, rows, or input channels of one tap, `row` and output channels `kernel` apart.
 struct Target<'a, T> {
     dw: &'a mut [T],
     row: usize,
@@ -96,17 +98,27 @@ impl<T: Real> Job<'_, T> {
         let is_wide = const { S::ACCUMULATORS >= 24 };
         let left = self.n_kernels - k;
         // As many accumulators as the registers hold: output channels times taps. Three rows of taps at once read two
-        // planes of `dy` where one row at a time would read eight.
-        let n_rows = if is_wide && kxs.len() == 3 && kys.len() == 3 { 3 } else { 1 };
+        // planes of `dy` where one row at a time would read eight. With few registers one channel leaves room for its vector.
+        let n_rows = match (kys.len(), kxs.len()) {
+            (3, 3) if is_wide => 3,
+            (2.., 3) if !is_wide => 2,
+            _ => 1,
+        };
+        // Kernels of one tap have four input channels where others have rows of taps.
+        let is_single = is_wide && kys.len() * kxs.len() == 1;
         let n_kernels = match kxs.len() {
+            1 if is_single => [1, 4][usize::from(left >= 4)],
             3 if n_rows == 3 => [1, 2][usize::from(left >= 2)],
+            3 if n_rows == 2 => 1,
             5 if is_wide => [1, 4][usize::from(left >= 4)],
             _ if is_wide && left >= 8 => 8,
             1 if left >= 4 => 4,
             _ if left >= 2 => 2,
             _ => 1,
         };
-        for c in channels {
+        let mut c = channels.start;
+        while c < channels.end {
+            let n_across = if is_single && channels.end - c >= 4 { 4 } else { 1 };
             for ky in kys.clone().step_by(n_rows) {
                 let mut kx = kxs.start;
                 while kx < kxs.end {
@@ -122,19 +134,23 @@ impl<T: Real> Job<'_, T> {
                         row: kxs.len(),
                         kernel: self.n_channels * kys.len() * kxs.len(),
                     };
-                    let place = Place { k, c, ky, kx };
+                    let place = Place { k, c, ky, kx, is_across: n_across > 1 };
+                    let n_rows = n_rows.min(kys.end - ky).max(n_across);
                     match (n_kernels, n_rows, n_taps) {
-                        (2, 3, _) => self.block::<S, 2, 3, 3>(s, place, target),
-                        (_, 3, _) => self.block::<S, 1, 3, 3>(s, place, target),
-                        (4, _, 5) => self.block::<S, 4, 1, 5>(s, place, target),
-                        (_, _, 5) => self.block::<S, 1, 1, 5>(s, place, target),
-                        (8, _, 3) => self.block::<S, 8, 1, 3>(s, place, target),
+                        (4, 4, _) if is_wide => self.block::<S, 4, 4, 1>(s, place, target),
+                        (_, 4, _) if is_wide => self.block::<S, 1, 4, 1>(s, place, target),
+                        (2, 3, _) if is_wide => self.block::<S, 2, 3, 3>(s, place, target),
+                        (_, 3, _) if is_wide => self.block::<S, 1, 3, 3>(s, place, target),
+                        (4, _, 5) if is_wide => self.block::<S, 4, 1, 5>(s, place, target),
+                        (_, _, 5) if is_wide => self.block::<S, 1, 1, 5>(s, place, target),
+                        (_, 2, 3) if !is_wide => self.block::<S, 1, 2, 3>(s, place, target),
+                        (8, _, 3) if is_wide => self.block::<S, 8, 1, 3>(s, place, target),
                         (2, _, 3) => self.block::<S, 2, 1, 3>(s, place, target),
                         (_, _, 3) => self.block::<S, 1, 1, 3>(s, place, target),
-                        (8, _, 2) => self.block::<S, 8, 1, 2>(s, place, target),
+                        (8, _, 2) if is_wide => self.block::<S, 8, 1, 2>(s, place, target),
                         (2, _, 2) => self.block::<S, 2, 1, 2>(s, place, target),
                         (_, _, 2) => self.block::<S, 1, 1, 2>(s, place, target),
-                        (8, ..) => self.block::<S, 8, 1, 1>(s, place, target),
+                        (8, ..) if is_wide => self.block::<S, 8, 1, 1>(s, place, target),
                         (4, ..) => self.block::<S, 4, 1, 1>(s, place, target),
                         (2, ..) => self.block::<S, 2, 1, 1>(s, place, target),
                         _ => self.block::<S, 1, 1, 1>(s, place, target),
@@ -142,16 +158,17 @@ impl<T: Real> Job<'_, T> {
                     kx += n_taps;
                 }
             }
+            c += n_across;
         }
         n_kernels
     }
 
-    /// The gradients of `K` output channels and `Y` rows of `X` taps, for one input channel.
+    /// The gradients of `K` output channels and `Y` rows of `X` taps, for one input channel, or `Y` channels of one tap.
     #[inline(always)]
     fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
         &self,
         s: S,
-        Place { k, c, ky, kx }: Place,
+        Place { k, c, ky, kx, is_across }: Place,
         target: Target<'_, T>,
     ) {
         let Window { stride, pad } = self.window;
@@ -164,15 +181,16 @@ impl<T: Real> Job<'_, T> {
         let mut totals = [[[T::ZERO_LANES; X]; Y]; K];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             let mut sums = [[[s.zero(); X]; Y]; K];
-            let x = &self.x[(group * self.n_channels + c) * height * width..][..height * width];
+            let x = &self.x[(group * self.n_channels + c) * height * width..];
             let dy = &self.dy[(group * self.n_kernels + k) * out_height * out_width..];
             let dy = &dy[..K * out_height * out_width];
             for oy in 0..out_height {
                 // The row of `x` under each row of taps; empty where there is none.
                 let mut under = [&x[..0]; Y];
                 for r in 0..Y {
-                    if let Some(iy) = self.window.input(self.oys.start + oy, ky + r, &self.rows) {
-                        under[r] = &x[(iy - self.rows.start) * width..][..width];
+                    let (plane, tap) = if is_across { (r, ky) } else { (0, ky + r) };
+                    if let Some(iy) = self.window.input(self.oys.start + oy, tap, &self.rows) {
+                        under[r] = &x[(plane * height + iy - self.rows.start) * width..][..width];
                     }
                 }
                 let mut rows = [&dy[..0]; K];
@@ -204,24 +222,62 @@ impl<T: Real> Job<'_, T> {
                     border(s, &mut sums, under, rows, (left.wrapping_add(t * stride), t));
                 }
             }
-            let valid = s.first(self.n_samples - group * T::LANES);
+            let n_valid = self.n_samples - group * T::LANES;
+            if n_valid < T::LANES {
+                let valid = s.first(n_valid);
+                for i in 0..K {
+                    for r in 0..Y {
+                        for j in 0..X {
+                            sums[i][r][j] = s.select(valid, sums[i][r][j], s.zero());
+                        }
+                    }
+                }
+            }
             for i in 0..K {
                 for r in 0..Y {
                     for j in 0..X {
-                        let total = s.load(&totals[i][r][j]);
-                        let sum = s.select(valid, s.add(total, sums[i][r][j]), total);
-                        s.store(sum, &mut totals[i][r][j]);
+                        let total = &mut totals[i][r][j];
+                        s.store(s.add(s.load(total), sums[i][r][j]), total);
                     }
                 }
             }
         }
+        let mut results = [[[T::default(); X]; Y]; K];
+        across(s, totals.as_flattened().as_flattened(), results.as_flattened_mut().as_flattened_mut());
         for i in 0..K {
             for r in 0..Y {
                 for j in 0..X {
-                    target.dw[i * target.kernel + r * target.row + j] += s.sum(s.load(&totals[i][r][j]));
+                    target.dw[i * target.kernel + r * target.row + j] += results[i][r][j];
                 }
             }
         }
+    }
+}
+
+/// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which
+/// takes a transposition.
+#[inline(always)]
+fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut [T]) {
+    for (vectors, sums) in vectors.chunks(T::LANES).zip(sums.chunks_mut(T::LANES)) {
+        if vectors.len() < T::LANES / 2 {
+            for (vector, sum) in vectors.iter().zip(sums) {
+                *sum = s.sum(s.load(vector));
+            }
+            continue;
+        }
+        let (mut square, mut lanes) = (T::ZERO_BLOCK, T::ZERO_BLOCK);
+        square.as_mut()[..vectors.len()].copy_from_slice(vectors);
+        s.transpose(&square, &mut lanes);
+        let lanes = lanes.as_mut();
+        let mut width = T::LANES / 2;
+        while width > 0 {
+            for lane in 0..width {
+                let sum = s.add(s.load(&lanes[lane]), s.load(&lanes[lane + width]));
+                s.store(sum, &mut lanes[lane]);
+            }
+            width /= 2;
+        }
+        sums.copy_from_slice(&lanes[0].as_ref()[..sums.len()]);
     }
 }
 

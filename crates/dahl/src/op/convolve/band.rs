@@ -151,7 +151,9 @@ impl<T: Real> Convolution<'_, T> {
                     _ => self.block_of_outputs::<S, 1, 8, 0>(s, band, channels, at, weights, y),
                 }
             } else {
+                // One column, so that its vector and a weight fit beside six sums of two registers each.
                 match left {
+                    6.. => self.block_of_outputs::<S, 6, 1, W>(s, band, channels, at, weights, y),
                     2.. => self.block_of_outputs::<S, 2, 3, W>(s, band, channels, at, weights, y),
                     _ => self.block_of_outputs::<S, 1, 4, 0>(s, band, channels, at, weights, y),
                 }
