@@ -38,5 +38,6 @@ fn a_hundred_thousand_steps_take_no_more_memory_than_two_epochs() {
     println!(
         "resident pages: {second} after the second epoch, {largest} at most, {last} after epoch {epochs}"
     );
-    assert!(largest <= second + 16, "grew from {second} to {largest} pages");
+    // Less than two bytes per step: the reports of some hundred epochs, which are kept.
+    assert!(largest <= second + 32, "grew from {second} to {largest} pages");
 }
