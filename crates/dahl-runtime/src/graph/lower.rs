@@ -181,6 +181,7 @@ impl<'a> Lowering<'a> {
             let regions = recorded.bound.regions(tile);
             let (mut specs, mut places, mut accesses) = (Vec::new(), Vec::new(), Vec::new());
             let mut accumulate = false;
+            let mut lies_at = self.tile;
             for (arg, var) in recorded.args.iter().enumerate() {
                 let need = match cut.implementation.needs {
                     Needs::Nothing => None,
@@ -211,7 +212,15 @@ impl<'a> Lowering<'a> {
                                 self.divert_to_partials(&mut ready, groups, group, reduction.how);
                             }
                         }
-                        _ => ready.access.reads = declared.mode == Mode::ReadWrite,
+                        _ => {
+                            ready.access.reads = declared.mode == Mode::ReadWrite;
+                            let len = |shape: Shape| shape.iter().product::<usize>();
+                            let is_part = len(var.shape) < len(self.graph.arrays()[var.array].shape);
+                            if is_part && tiles.len() > 1 {
+                                lies_at =
+                                    (ready.access.range.start, self.out.buffers[ready.place.buffer].bytes);
+                            }
+                        }
                     }
                     ready
                 };
@@ -236,6 +245,7 @@ impl<'a> Lowering<'a> {
                 dtype: recorded.dtype,
                 origin: Some(index),
                 tile: self.tile,
+                position: lies_at,
                 kernel: cut.implementation.kernel,
                 spec,
                 places,
@@ -379,6 +389,7 @@ impl<'a> Lowering<'a> {
             dtype,
             origin: None,
             tile,
+            position: tile,
             kernel: builtin::assemble(dtype),
             spec: CallSpec { n_inputs: pieces.len(), ..CallSpec::default() },
             places: Vec::new(),
@@ -489,6 +500,7 @@ impl<'a> Lowering<'a> {
                     dtype,
                     origin: None,
                     tile: (tile, tiles.len()),
+                    position: (tile, tiles.len()),
                     kernel: builtin::reduce(dtype, how),
                     spec: CallSpec {
                         args: vec![

@@ -86,6 +86,9 @@ pub struct Task {
     pub origin: Option<usize>,
     /// Which tile of how many.
     pub tile: (usize, usize),
+    /// Where the tile lies, out of how much: as a rule its number out of their count, but in bytes where it computes some rows of an
+    /// array that is itself a part of a larger one, so that whoever goes over the whole array later works where its parts were computed.
+    pub position: (usize, usize),
     /// The kernel.
     pub kernel: Kernel,
     /// The unchanging part of its call.
@@ -131,7 +134,7 @@ impl Task {
 
     /// The worker that tiles of this place go to, whatever the task.
     pub fn home(&self, n_workers: usize) -> usize {
-        self.tile.0 * n_workers / self.tile.1.max(1)
+        self.position.0 * n_workers / self.position.1.max(1)
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
         let floats = floating.binary_search(&id).is_ok();
-        let place = task.tile.0 * PER_MILLE / task.tile.1.max(1);
+        let place = task.position.0 * PER_MILLE / task.position.1.max(1);
         (Reverse(task.priority), waits[id as usize], floats, place, id)
     };
     let mut ready = vec![BinaryHeap::new(); n_workers];
@@ -183,5 +183,5 @@ const FLOATING_BYTES: usize = 2 << 20;
 /// take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in the cache.
 const FLOPS_PER_BYTE: f64 = 4.0;
 
-/// Tiles of tasks with different tile counts are compared by their place in the whole.
+/// Tiles of tasks with different tile counts are compared by their position in the whole.
 const PER_MILLE: usize = 1000;
