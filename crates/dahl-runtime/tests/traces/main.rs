@@ -47,7 +47,7 @@ fn through_file(trace: &Trace, name: &str) -> Trace {
 fn every_execution_is_in_the_trace_once_and_in_the_order_of_the_edges() {
     let turn = Turn::new(6, 2, 8);
     for (machine, is_planned) in machines().flat_map(|machine| [(machine.clone(), true), (machine, false)]) {
-        let trace = traced(&turn, &machine, is_planned, 30, 1 << 10);
+        let trace = traced(&turn, &machine, is_planned, 30, 1 << 11);
         let scene = &trace.scene;
         assert_eq!(scene.schedule, if is_planned { Schedule::Planned } else { Schedule::Open });
         assert_eq!(scene.workers.len(), machine.units.len());
@@ -81,7 +81,7 @@ fn every_execution_is_in_the_trace_once_and_in_the_order_of_the_edges() {
 fn idle_time_has_reasons_and_leaves_nothing_out() {
     let turn = Turn::new(6, 2, 8);
     for (machine, is_planned) in machines().flat_map(|machine| [(machine.clone(), true), (machine, false)]) {
-        let trace = traced(&turn, &machine, is_planned, 30, 1 << 10);
+        let trace = traced(&turn, &machine, is_planned, 30, 1 << 11);
         for (events, gaps) in trace.workers.iter().zip(trace.idle()) {
             let Some((first, last)) = events.first().zip(events.last()) else { continue };
             let first = gaps.first().map_or(first.start, |gap| gap.start.min(first.start));
