@@ -2,38 +2,27 @@
 
 #![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "calls the C library"))]
 
+use std::ops::Range;
+
 /// Pins the calling thread to a core. Failure (a core outside the allowed set, a system without affinity) is
 /// harmless: the thread then runs where the system puts it.
 pub fn pin_current_thread(core: usize) {
-    #[cfg(target_os = "linux")]
-    {
-        // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; `allowed` outlives both
-        // calls and its size is passed along; the C library writes at most that many bytes.
-        unsafe {
-            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-            let size = size_of::<libc::cpu_set_t>();
-            if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-                return;
-            }
-            // The `core`-th of the cores this process may use, which a container may have narrowed.
-            let nth = (0..libc::CPU_SETSIZE as usize).filter(|&c| libc::CPU_ISSET(c, &allowed)).nth(core);
-            if let Some(nth) = nth {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::CPU_SET(nth, &mut set);
-                libc::sched_setaffinity(0, size, &set);
-            }
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = core;
+    keep_to(core..core.saturating_add(1));
 }
 
 /// Keeps the calling thread, and those that it starts from now on, to the first `n` of the cores it may use. Failure is harmless, as
 /// for [`pin_current_thread`].
 pub fn keep_to_cores(n: usize) {
+    keep_to(0..n.max(1));
+}
+
+/// Keeps the calling thread to some of the cores that it may use, which a container may have narrowed; to where it is if there are none
+/// of these.
+fn keep_to(which: Range<usize>) {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: as in `pin_current_thread`: plain bit sets that outlive the calls, with their size.
+        // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; both sets outlive the
+        // calls and their size is passed along; the C library writes at most that many bytes.
         unsafe {
             let mut allowed: libc::cpu_set_t = std::mem::zeroed();
             let size = size_of::<libc::cpu_set_t>();
@@ -42,12 +31,13 @@ pub fn keep_to_cores(n: usize) {
             }
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             let cores = (0..libc::CPU_SETSIZE as usize).filter(|&core| libc::CPU_ISSET(core, &allowed));
-            cores.take(n.max(1)).for_each(|core| libc::CPU_SET(core, &mut set));
+            cores.skip(which.start).take(which.len()).for_each(|core| libc::CPU_SET(core, &mut set));
+            // The system refuses an empty set.
             libc::sched_setaffinity(0, size, &set);
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = n;
+    let _ = which;
 }
 
 #[cfg(test)]

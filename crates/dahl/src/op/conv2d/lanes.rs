@@ -1,6 +1,6 @@
 //! The convolution of `op/convolve`, with the images and weights of a call.
 
-use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
+use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::op::real::Real;
 use crate::op::window::Window;
 use dahl_runtime::Result;
@@ -12,12 +12,6 @@ pub(super) fn conv2d<T: Real>(call: &Call<'_>) -> Result<()> {
     }
     convolve::<T>(call, Finish::Sum);
     Ok(())
-}
-
-/// Whether the weights of one channel have no room on the stack. No network has kernels of more than 16x16.
-pub(in crate::op) fn is_too_large<T: Real>(call: &Call<'_>) -> bool {
-    let w = call.input::<T>(1);
-    w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS
 }
 
 /// The convolution of `x`, `w` and `b`, and what becomes of its sums.

@@ -3,7 +3,7 @@
 //! whose outputs lie a stride apart. Each pixel is one chain of multiply-adds in the order (output channel, row, column) of its
 //! taps.
 
-use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
+use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::op::real::Real;
 use crate::op::window::{Cover, Window};
 use dahl_runtime::Result;
@@ -15,12 +15,6 @@ pub(super) fn conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
     }
     convolve::<T>(call, Finish::Sum);
     Ok(())
-}
-
-/// Whether the weights of one channel have no room on the stack. No network has kernels of more than 16x16.
-pub(in crate::op) fn is_too_large<T: Real>(call: &Call<'_>) -> bool {
-    let w = call.input::<T>(1);
-    w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS
 }
 
 /// The gradient from `dy` and `w`, and what becomes of its sums.

@@ -1,7 +1,7 @@
 //! The convolution of `op/convolve`, whose sums are rectified before they are written.
 
-use crate::op::conv2d::lanes::{convolve, is_too_large};
-use crate::op::convolve::Finish;
+use crate::op::conv2d::lanes::convolve;
+use crate::op::convolve::{Finish, is_too_large};
 use crate::op::real::Real;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;

@@ -20,10 +20,17 @@ pub(super) mod block;
 use super::real::Real;
 use super::simd::{Kernel, Simd};
 use super::window::Window;
+use dahl_runtime::codelet::Call;
 use std::ops::Range;
 
 /// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
 pub(super) const STACK_TAPS: usize = 256;
+
+/// Whether the weights of one channel, the second argument of a call, have no room there. No network has kernels of more than 16x16.
+pub(super) fn is_too_large<T: Real>(call: &Call<'_>) -> bool {
+    let w = call.input::<T>(1);
+    w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS
+}
 
 /// What stays of `x` in a second cache of 1 MiB: 512 KiB.
 pub(super) const RESIDENT: usize = 8192;

@@ -1,7 +1,7 @@
 //! The gradient of a convolution's input by `op/convolve`, whose sums are written where `y` is positive.
 
-use crate::op::conv2d_dx::lanes::{convolve, is_too_large};
-use crate::op::convolve::Finish;
+use crate::op::conv2d_dx::lanes::convolve;
+use crate::op::convolve::{Finish, is_too_large};
 use crate::op::real::Real;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
