@@ -85,6 +85,31 @@ fn the_bits_are_those_of_the_separate_tasks() {
     }
 }
 
+/// Where the input of a convolution has a gradient too, that of its output stays, but only for it.
+#[test]
+fn inner_weights_get_their_gradients_from_the_pooled_one() {
+    let conv = |filters, kernel, padding| Conv2d::new(filters, kernel).padding(padding);
+    // Odd numbers of channels; windows that leave a row and a column over; five windows by five, and fewer, which does not pay.
+    for (first, second, is_fused) in [
+        (conv(3, 3, 2), conv(5, 3, 1), true),
+        (conv(2, 2, 2), conv(4, 5, 2), true),
+        (conv(3, 3, 1), conv(5, 3, 1), false),
+        (conv(3, 3, 2), conv(5, 2, 1), false),
+    ] {
+        let model = Sequential::new([1, 8, 8]).layer(first).relu().layer(second).relu().max_pool(2);
+        let model = model.flatten().dense(10);
+        for dtype in [Dtype::F32, Dtype::F64] {
+            let (expected, _) = fit(&trainer(2).dtype(dtype).fusion(false), &model).unwrap();
+            for n_workers in [1, 2] {
+                let (bits, plans) = fit(&trainer(n_workers).dtype(dtype), &model).unwrap();
+                assert!(bits == expected, "{dtype}, {n_workers} workers");
+                let is_inner = |line: &String| line.ends_with("conv2d_dw channel_sum");
+                assert_eq!(fused(&plans).iter().any(is_inner), is_fused);
+            }
+        }
+    }
+}
+
 #[test]
 fn rectifiers_between_convolutions_are_fused_both_ways() {
     let conv =

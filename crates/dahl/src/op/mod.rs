@@ -253,6 +253,7 @@ pub static FUSIONS: &[&Fusion] = &[
     &conv2d_relu_max_pool::FUSION,
     &conv2d_relu_max_pool_dw::FUSION,
     &conv2d_relu_max_pool::FUSION_BACKWARD,
+    &conv2d_relu_max_pool_dw::FUSION_INNER,
     &conv2d_relu::FUSION,
     &relu_conv2d_dx::FUSION,
 ];

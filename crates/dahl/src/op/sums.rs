@@ -1,4 +1,4 @@
-//! Sums over samples and planes in lanes: the gradient of a convolution's bias.
+//! Sums over samples in lanes: over planes, which is the gradient of a convolution's bias, and across the lanes of many vectors.
 
 use super::real::Real;
 use super::simd::Simd;
@@ -38,5 +38,32 @@ pub(crate) fn plane_sums<T: Real, S: Simd<T>>(
         }
         let start = if accumulate { *sum } else { T::default() };
         *sum = start + s.sum(total);
+    }
+}
+
+/// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which
+/// takes a transposition.
+#[inline(always)]
+pub(crate) fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut [T]) {
+    for (vectors, sums) in vectors.chunks(T::LANES).zip(sums.chunks_mut(T::LANES)) {
+        if vectors.len() < T::LANES / 2 {
+            for (vector, sum) in vectors.iter().zip(sums) {
+                *sum = s.sum(s.load(vector));
+            }
+            continue;
+        }
+        let (mut square, mut lanes) = (T::ZERO_BLOCK, T::ZERO_BLOCK);
+        square.as_mut()[..vectors.len()].copy_from_slice(vectors);
+        s.transpose(&square, &mut lanes);
+        let lanes = lanes.as_mut();
+        let mut width = T::LANES / 2;
+        while width > 0 {
+            for lane in 0..width {
+                let sum = s.add(s.load(&lanes[lane]), s.load(&lanes[lane + width]));
+                s.store(sum, &mut lanes[lane]);
+            }
+            width /= 2;
+        }
+        sums.copy_from_slice(&lanes[0].as_ref()[..sums.len()]);
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::sums::across;
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -251,33 +252,6 @@ impl<T: Real> Job<'_, T> {
                 }
             }
         }
-    }
-}
-
-/// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which
-/// takes a transposition.
-#[inline(always)]
-fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut [T]) {
-    for (vectors, sums) in vectors.chunks(T::LANES).zip(sums.chunks_mut(T::LANES)) {
-        if vectors.len() < T::LANES / 2 {
-            for (vector, sum) in vectors.iter().zip(sums) {
-                *sum = s.sum(s.load(vector));
-            }
-            continue;
-        }
-        let (mut square, mut lanes) = (T::ZERO_BLOCK, T::ZERO_BLOCK);
-        square.as_mut()[..vectors.len()].copy_from_slice(vectors);
-        s.transpose(&square, &mut lanes);
-        let lanes = lanes.as_mut();
-        let mut width = T::LANES / 2;
-        while width > 0 {
-            for lane in 0..width {
-                let sum = s.add(s.load(&lanes[lane]), s.load(&lanes[lane + width]));
-                s.store(sum, &mut lanes[lane]);
-            }
-            width /= 2;
-        }
-        sums.copy_from_slice(&lanes[0].as_ref()[..sums.len()]);
     }
 }
 

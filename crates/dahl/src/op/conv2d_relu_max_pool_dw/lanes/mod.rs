@@ -1,11 +1,10 @@
-//! Output channels by rows of taps in registers, lanes over samples, as the gradient of a convolution's weights by itself; but
+//! Rows of taps in registers, lanes over samples, as the gradient of a convolution's weights by itself; but
 //! the gradients of a row of the convolution's output come from `dy`, lane by lane where `arg` names that place, and are zero
 //! elsewhere. Kernels three wide have all their rows in one block, so that a gradient is selected once for nine
 //! multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes once at the end; the
-//! padding lanes of a ragged group are not added.
-//!
-//! Per row of a window, and 2 channels by 3x3 taps: 36 multiply-adds, 22 loads, and 4 comparisons and selections. 18 µs for
-//! the 16 samples of `seed` were measured where the multiply-adds alone need 13; the four tasks that it replaces took 22.
+//! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`].
+
+mod pairs;
 
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::real::Real;
@@ -71,15 +70,17 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    if job.size == 2 && job.stride == 2 {
-        job.all::<S, 2>(s, (kys, kxs), dw, db);
+    if job.size == 2 && job.stride == 2 && window.stride == 1 {
+        db.iter_mut().enumerate().for_each(|(k, sum)| *sum += job.bias::<S, 2>(s, k));
+        job.pairs((&kys, &kxs), dw);
     } else {
-        job.all::<S, 0>(s, (kys, kxs), dw, db);
+        db.iter_mut().enumerate().for_each(|(k, sum)| *sum += job.bias::<S, 0>(s, k));
+        job.all(s, (kys, kxs), dw);
     }
     Ok(())
 }
 
-/// Which taps a block covers: from `ky` and `kx` on, for input channel `c` and output channels from `k`.
+/// Which taps a block covers: from `ky` and `kx` on, of input channel `c` for output channel `k`.
 #[derive(Clone, Copy)]
 struct Place {
     k: usize,
@@ -88,99 +89,61 @@ struct Place {
     kx: usize,
 }
 
-/// Where a block of results goes: taps of a row side by side, rows `row` and output channels `kernel` apart.
-struct Target<'a, T> {
-    dw: &'a mut [T],
-    row: usize,
-    kernel: usize,
-}
-
 impl<T: Real> Job<'_, T> {
-    /// All gradients of weights, and of the bias if there is room for it, a few channels at a time, whose share of `dy` then
-    /// stays in the first cache. Pools are `Q` wide and as far apart, or of any size if `Q` is 0.
+    /// All gradients of weights, a channel at a time, whose share of `dy` then stays in the first cache. Few blocks, as each is
+    /// code of its own, and pools of this kind are seldom used.
     #[inline(always)]
-    fn all<S: Simd<T>, const Q: usize>(
-        &self,
-        s: S,
-        (kys, kxs): (Range<usize>, Range<usize>),
-        dw: &mut [T],
-        db: &mut [T],
-    ) {
-        for (k, sum) in db.iter_mut().enumerate() {
-            *sum += self.bias::<S, Q>(s, k);
-        }
-        let mut k = 0;
-        while k < self.n_kernels {
-            // Few blocks for pools that are seldom used, as each is code of its own.
-            let is_pair = Q > 0 && S::ACCUMULATORS >= 24 && self.n_kernels - k >= 2;
+    fn all<S: Simd<T>>(&self, s: S, (kys, kxs): (Range<usize>, Range<usize>), dw: &mut [T]) {
+        for k in 0..self.n_kernels {
             for c in 0..self.n_channels {
                 let mut ky = kys.start;
                 while ky < kys.end {
                     // As many rows of taps as registers hold: the more, the less often a gradient is selected.
-                    let n_rows = match (kxs.len(), kys.end - ky) {
-                        (3, 3..) => 3,
-                        (5, 2..) if S::ACCUMULATORS >= 24 => 2,
-                        _ => 1,
-                    };
+                    let n_rows = if kxs.len() == 3 && kys.end - ky >= 3 { 3 } else { 1 };
                     let mut kx = kxs.start;
                     while kx < kxs.end {
                         let n_taps = match kxs.end - kx {
-                            5 if S::ACCUMULATORS >= 24 => 5,
                             1 => 1,
                             2 | 4 => 2,
                             _ => 3,
                         };
                         let place = Place { k, c, ky, kx };
                         let first = ((k * self.n_channels + c) * kys.len() + ky - kys.start) * kxs.len();
-                        let target = Target {
-                            dw: &mut dw[first + kx - kxs.start..],
-                            row: kxs.len(),
-                            kernel: self.n_channels * kys.len() * kxs.len(),
-                        };
+                        let dw = &mut dw[first + kx - kxs.start..];
                         match (n_rows, n_taps) {
-                            (2, 5) if is_pair => self.block::<S, 2, 2, 5, Q>(s, place, target),
-                            (_, 5) if is_pair => self.block::<S, 2, 1, 5, Q>(s, place, target),
-                            (3, _) if is_pair => self.block::<S, 2, 3, 3, Q>(s, place, target),
-                            (_, 3) if is_pair => self.block::<S, 2, 1, 3, Q>(s, place, target),
-                            (_, 2) if is_pair => self.block::<S, 2, 1, 2, Q>(s, place, target),
-                            _ if is_pair => self.block::<S, 2, 1, 1, Q>(s, place, target),
-                            (2, 5) => self.block::<S, 1, 2, 5, Q>(s, place, target),
-                            (_, 5) => self.block::<S, 1, 1, 5, Q>(s, place, target),
-                            (3, _) => self.block::<S, 1, 3, 3, Q>(s, place, target),
-                            (_, 3) => self.block::<S, 1, 1, 3, Q>(s, place, target),
-                            (_, 2) => self.block::<S, 1, 1, 2, Q>(s, place, target),
-                            _ => self.block::<S, 1, 1, 1, Q>(s, place, target),
+                            (3, _) => self.block::<S, 3, 3>(s, place, dw, kxs.len()),
+                            (_, 3) => self.block::<S, 1, 3>(s, place, dw, kxs.len()),
+                            (_, 2) => self.block::<S, 1, 2>(s, place, dw, kxs.len()),
+                            _ => self.block::<S, 1, 1>(s, place, dw, kxs.len()),
                         }
                         kx += n_taps;
                     }
                     ky += n_rows;
                 }
             }
-            k += if is_pair { 2 } else { 1 };
         }
     }
 
-    /// The gradients of `K` output channels, and `Y` rows of `X` taps.
+    /// The gradients of `Y` rows of `X` taps, of rows of `row_len`.
     #[inline(always)]
-    fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize, const Q: usize>(
+    fn block<S: Simd<T>, const Y: usize, const X: usize>(
         &self,
         s: S,
-        place: Place,
-        target: Target<'_, T>,
+        Place { k, c, ky, kx }: Place,
+        dw: &mut [T],
+        row_len: usize,
     ) {
-        let Place { k, c, ky, kx } = place;
         let (height, width) = (self.rows.len(), self.columns.len());
-        let size = if Q > 0 { Q } else { self.size };
         let (plane, n_windows) = (self.pys.len() * self.pxs.len(), self.pxs.len());
         let windows = self.whole_windows(kx, X);
-        let mut totals = [[[T::ZERO_LANES; X]; Y]; K];
+        let mut totals = [[T::ZERO_LANES; X]; Y];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
-            let mut sums = [[[s.zero(); X]; Y]; K];
+            let mut sums = [[s.zero(); X]; Y];
             let x = &self.x[(group * self.n_channels + c) * height * width..][..height * width];
             for py in self.pys.clone() {
                 let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * n_windows;
-                let (dy, arg) = (&self.dy[first..], &self.arg[first..]);
-                for qy in 0..size {
+                let (dy, arg) = (&self.dy[first..][..n_windows], &self.arg[first..][..n_windows]);
+                for qy in 0..self.size {
                     let oy = py * self.stride + qy;
                     // The row of `x` under each row of taps, where there is one.
                     let mut under: [Option<&[T::Lanes]>; Y] = [None; Y];
@@ -193,37 +156,20 @@ impl<T: Real> Job<'_, T> {
                     for px in self.pxs.start..interior.start {
                         self.border(s, &mut sums, under, (dy, arg), (px, qy, kx));
                     }
-                    if !interior.is_empty() {
+                    for px in interior.clone() {
                         let Window { stride, pad } = self.window;
-                        let (from, n) = (interior.start - self.pxs.start, interior.len());
-                        let left = interior.start * self.stride * stride + kx - pad - self.columns.start;
-                        let step = self.stride * stride;
-                        let mut gradients = [(&dy[..0], &arg[..0]); K];
-                        for i in 0..K {
-                            gradients[i] = (&dy[i * plane + from..][..n], &arg[i * plane + from..][..n]);
-                        }
-                        for t in 0..n {
-                            for qx in 0..size {
-                                let here = s.splat_bytes((qy * size + qx) as u8);
-                                let mut selected = [s.zero(); K];
-                                for i in 0..K {
-                                    let (dy, arg) =
-                                        (s.load(&gradients[i].0[t]), s.load_bytes(&gradients[i].1[t]));
-                                    selected[i] = s.select(s.eq_bytes(arg, here), dy, s.zero());
-                                }
-                                // Hidden from the compiler, which would keep all values of `x` for the next column
-                                // in registers and sums in memory.
-                                let at = std::hint::black_box(left + t * step + qx * stride);
-                                for r in 0..Y {
-                                    let row = under[r].unwrap_or_default();
-                                    let row: &[T::Lanes; X] =
-                                        row[at..].first_chunk().expect("taps inside the image");
-                                    for j in 0..X {
-                                        let value = s.load(&row[j]);
-                                        for i in 0..K {
-                                            sums[i][r][j] = s.mul_add(selected[i], value, sums[i][r][j]);
-                                        }
-                                    }
+                        let left = px * self.stride * stride + kx - pad - self.columns.start;
+                        let t = px - self.pxs.start;
+                        let (dy, arg) = (s.load(&dy[t]), s.load_bytes(&arg[t]));
+                        for qx in 0..self.size {
+                            let here = s.splat_bytes((qy * self.size + qx) as u8);
+                            let selected = s.select(s.eq_bytes(arg, here), dy, s.zero());
+                            for r in 0..Y {
+                                let row = under[r].unwrap_or_default();
+                                let row: &[T::Lanes; X] =
+                                    row[left + qx * stride..].first_chunk().expect("taps inside the image");
+                                for j in 0..X {
+                                    sums[r][j] = s.mul_add(selected, s.load(&row[j]), sums[r][j]);
                                 }
                             }
                         }
@@ -234,21 +180,17 @@ impl<T: Real> Job<'_, T> {
                 }
             }
             let valid = s.first(self.n_samples - group * T::LANES);
-            for i in 0..K {
-                for r in 0..Y {
-                    for j in 0..X {
-                        let total = s.load(&totals[i][r][j]);
-                        let sum = s.select(valid, s.add(total, sums[i][r][j]), total);
-                        s.store(sum, &mut totals[i][r][j]);
-                    }
+            for r in 0..Y {
+                for j in 0..X {
+                    let total = s.load(&totals[r][j]);
+                    let sum = s.select(valid, s.add(total, sums[r][j]), total);
+                    s.store(sum, &mut totals[r][j]);
                 }
             }
         }
-        for i in 0..K {
-            for r in 0..Y {
-                for j in 0..X {
-                    target.dw[i * target.kernel + r * target.row + j] += s.sum(s.load(&totals[i][r][j]));
-                }
+        for r in 0..Y {
+            for j in 0..X {
+                dw[r * row_len + j] += s.sum(s.load(&totals[r][j]));
             }
         }
     }
@@ -268,29 +210,25 @@ impl<T: Real> Job<'_, T> {
 
     /// One row of one window that reaches over the border: only the taps inside the image count.
     #[inline(always)]
-    fn border<S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
+    fn border<S: Simd<T>, const Y: usize, const X: usize>(
         &self,
         s: S,
-        sums: &mut [[[S::V; X]; Y]; K],
+        sums: &mut [[S::V; X]; Y],
         under: [Option<&[T::Lanes]>; Y],
         (dy, arg): (&[T::Lanes], &[T::Bytes]),
         (px, qy, kx): (usize, usize, usize),
     ) {
-        let plane = self.pys.len() * self.pxs.len();
         let at = px - self.pxs.start;
         for qx in 0..self.size {
             let ox = px * self.stride + qx;
             let here = s.splat_bytes((qy * self.size + qx) as u8);
-            for i in 0..K {
-                let is_here = s.eq_bytes(s.load_bytes(&arg[i * plane + at]), here);
-                let gradient = s.select(is_here, s.load(&dy[i * plane + at]), s.zero());
-                for r in 0..Y {
-                    let Some(row) = under[r] else { continue };
-                    for j in 0..X {
-                        let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
-                        let value = s.load(&row[ix - self.columns.start]);
-                        sums[i][r][j] = s.mul_add(gradient, value, sums[i][r][j]);
-                    }
+            let is_here = s.eq_bytes(s.load_bytes(&arg[at]), here);
+            let gradient = s.select(is_here, s.load(&dy[at]), s.zero());
+            for r in 0..Y {
+                let Some(row) = under[r] else { continue };
+                for j in 0..X {
+                    let Some(ix) = self.window.input(ox, kx + j, &self.columns) else { continue };
+                    sums[r][j] = s.mul_add(gradient, s.load(&row[ix - self.columns.start]), sums[r][j]);
                 }
             }
         }
