@@ -245,7 +245,9 @@ fn convolutions(n: usize) -> Vec<Trial> {
         calls.push(call("conv2d_dx", &[('t', &y), ('t', &w), ('t', &x)], 2, &ints, points));
         calls.push(call("conv2d_dw", &[('t', &x), ('t', &y), ('t', &w)], 2, &ints, points));
         if stride == 1 && out % 2 == 0 {
-            let pooled = [y[0], y[1], y[2] / 2, y[3] / 2];
+            let pooled = [n, k, out / 2, out / 2];
+            let args = [('t', &x[..]), ('t', &w), ('t', &w[..1]), ('t', &pooled), ('b', &pooled)];
+            calls.push(call("conv2d_relu_max_pool", &args, 3, &[1, ints[1], 2, 2], points));
             let args = [('t', &x[..]), ('t', &pooled), ('b', &pooled), ('t', &w), ('t', &w[..1])];
             calls.push(call("conv2d_relu_max_pool_dw", &args, 3, &[1, ints[1], 2, 2], points));
         }

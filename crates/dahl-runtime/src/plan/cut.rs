@@ -155,7 +155,7 @@ fn n_groups(tiles: &[(usize, Ranges)], options: &CutOptions) -> usize {
 }
 
 /// Partial results of fewer bytes in all stay in caches.
-const PARTIAL_BYTES: usize = 4 << 20;
+const PARTIAL_BYTES: usize = 1 << 20;
 /// How many times the bytes of what is summed the partial results must have before they are given up. What is summed is copied, once
 /// written and once read; partial results are as well.
 const PARTIALS_PER_INPUT: usize = 4;

@@ -1,6 +1,7 @@
 //! Lanes over samples. The usual squares of 2 side by side are computed in registers: four sums for each of a block of output
 //! channels, then their maxima. Other pools, and windows at the border, take their values from a strip of memory that stays
-//! in the first cache, into which the convolution's own kernel writes. Either way every sum is the chain of multiply-adds
+//! in the first cache, into which the convolution's own kernel writes. Small images are copied with zeros around them, so that no
+//! window of theirs is at the border. Either way every sum is the chain of multiply-adds
 //! that the convolution by itself would be.
 //!
 //! Per tap of a window and 4 channels: 16 multiply-adds and 8 loads, of which a core with AVX-512 does one each per cycle. Per
@@ -11,14 +12,13 @@ use super::checked_size;
 use crate::op::convolve::block::{Band, Taps};
 use crate::op::convolve::{Axis, Finish, PlaneSteps, STACK_TAPS};
 use crate::op::max_pool::lanes::{better, candidate};
+use crate::op::padded::{Span, copy_inside};
 use crate::op::real::Real;
-use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::simd::{Kernel, Simd};
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 use std::ops::Range;
-
-lanes_kernel!(conv2d_relu_max_pool, body);
 
 /// Vectors of the convolution's output that are held at a time: 16 KiB, half of the first cache.
 const STRIP: usize = 256;
@@ -46,8 +46,7 @@ struct Pooled<'a, T: Real> {
     pxs: Range<usize>,
 }
 
-#[inline(always)]
-fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
+pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     let size = checked_size(call.int(3))?;
     if w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS {
@@ -73,12 +72,59 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         pxs: y.region().range(3),
     };
     let (y, arg) = (T::lanes_mut(y.contiguous()), T::bytes_mut(arg.contiguous()));
-    match job.kxs.len() {
-        3 => job.all::<S, 3>(s, y, arg),
-        5 => job.all::<S, 5>(s, y, arg),
-        _ => job.all::<S, 0>(s, y, arg),
-    }
+    let span = |windows: &Range<usize>, taps, pixels| {
+        let end = windows.end.saturating_sub(1) * job.stride + size;
+        Span::new(job.window, &(windows.start * job.stride..end), taps, pixels)
+    };
+    let spans = (span(&job.pys, &job.kys, &job.rows), span(&job.pxs, &job.kxs, &job.columns));
+    let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
+    let n_copied = n_planes * spans.0.len * spans.1.len;
+    let is_copied = !(spans.0.is_inside() && spans.1.is_inside()) && n_copied <= COPIED;
+    T::scratch(if is_copied { n_copied } else { 0 }, |copied| {
+        T::dispatch(Run { job, spans, copied, y, arg })
+    });
     Ok(())
+}
+
+/// Vectors of pixels that are copied with zeros around them: 256 KiB, which stay in the second cache.
+const COPIED: usize = 4096;
+
+struct Run<'a, T: Real> {
+    job: Pooled<'a, T>,
+    /// The rows and columns of pixels under all windows.
+    spans: (Span, Span),
+    /// Room for them; none if they are not copied.
+    copied: &'a mut [T::Lanes],
+    y: &'a mut [T::Lanes],
+    arg: &'a mut [T::Bytes],
+}
+
+impl<T: Real> Kernel<T> for Run<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        let Run { mut job, spans, copied, y, arg } = self;
+        if !copied.is_empty() {
+            copied.fill(T::ZERO_LANES);
+            let from = job.x.chunks_exact((job.rows.len() * job.columns.len()).max(1));
+            for (from, to) in from.zip(copied.chunks_exact_mut(spans.0.len * spans.1.len)) {
+                copy_inside(s, (&spans.0, &spans.1), from, to);
+            }
+            // The same windows, on an image whose first pixel is the first one that they cover.
+            let Window { stride, .. } = job.window;
+            let [top, left] = [(&job.pys, &job.kys), (&job.pxs, &job.kxs)]
+                .map(|(windows, taps)| windows.start * job.stride * stride + taps.start);
+            job.x = copied;
+            job.window = Window { stride, pad: 0 };
+            (job.rows, job.columns) = (top..top + spans.0.len, left..left + spans.1.len);
+        }
+        match job.kxs.len() {
+            3 => job.all::<S, 3>(s, y, arg),
+            5 => job.all::<S, 5>(s, y, arg),
+            _ => job.all::<S, 0>(s, y, arg),
+        }
+    }
 }
 
 impl<T: Real> Pooled<'_, T> {

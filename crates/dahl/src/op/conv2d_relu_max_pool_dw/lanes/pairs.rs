@@ -8,6 +8,7 @@
 //! Per row of a window, one channel and 5x5 taps: 25 multiply-adds, 25 selections, 30 loads of pixels.
 
 use super::Job;
+use crate::op::padded::{Span, copy_inside};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::across;
@@ -25,34 +26,6 @@ struct Plane<'a, T: Real> {
     taps: (usize, usize),
 }
 
-/// The pixels that the taps of all windows cover along one axis, counted from the first pixel there is; those outside are padding.
-struct Span {
-    first: isize,
-    len: usize,
-}
-
-impl Span {
-    fn new(windows: &Range<usize>, taps: &Range<usize>, pad: usize, pixels: &Range<usize>) -> Self {
-        let first = (2 * windows.start + taps.start) as isize - (pad + pixels.start) as isize;
-        Span { first, len: 2 * windows.len() + taps.len() - 1 }
-    }
-
-    /// Whether it needs no padding.
-    fn is_inside(&self, n_pixels: usize) -> bool {
-        usize::try_from(self.first).is_ok_and(|first| first + self.len <= n_pixels)
-    }
-
-    /// How many pixels lie before it.
-    fn skipped(&self) -> usize {
-        self.first.max(0).unsigned_abs()
-    }
-
-    /// How many of its places lie before the first pixel.
-    fn padding(&self) -> usize {
-        self.first.min(0).unsigned_abs()
-    }
-}
-
 /// Where a block lies: output channels from `k`, taps from `ky` and `kx` on, counted from the first.
 #[derive(Clone, Copy)]
 struct Place {
@@ -68,9 +41,11 @@ impl<T: Real> Job<'_, T> {
         if taps.0 * taps.1 * self.pys.len() * self.pxs.len() == 0 {
             return;
         }
-        let rows = Span::new(&self.pys, kys, self.window.pad, &self.rows);
-        let columns = Span::new(&self.pxs, kxs, self.window.pad, &self.columns);
-        let is_inside = rows.is_inside(self.rows.len()) && columns.is_inside(self.columns.len());
+        let span = |windows: &Range<usize>, taps, pixels| {
+            Span::new(self.window, &(2 * windows.start..2 * windows.end), taps, pixels)
+        };
+        let (rows, columns) = (span(&self.pys, kys, &self.rows), span(&self.pxs, kxs, &self.columns));
+        let is_inside = rows.is_inside() && columns.is_inside();
         let n_copied = if is_inside { 0 } else { rows.len * columns.len };
         T::scratch(n_copied + self.n_kernels * taps.0 * taps.1, |scratch| {
             let (copied, totals) = scratch.split_at_mut(n_copied);
@@ -108,15 +83,7 @@ impl<T: Real> Kernel<T> for Run<'_, T> {
                 let (pixels, width) = if copied.is_empty() {
                     (&x[rows.skipped() * width + columns.skipped()..], width)
                 } else {
-                    let from = x.chunks_exact(width).skip(rows.skipped());
-                    let to = copied.chunks_exact_mut(columns.len).skip(rows.padding());
-                    for (from, to) in from.zip(to) {
-                        let (from, to) =
-                            (from.iter().skip(columns.skipped()), to.iter_mut().skip(columns.padding()));
-                        for (from, to) in from.zip(to) {
-                            s.store(s.load(from), to);
-                        }
-                    }
+                    copy_inside(s, (&rows, &columns), x, copied);
                     (&*copied, columns.len)
                 };
                 Plane { job, group, pixels, width, taps }.all(s, totals);

@@ -1,0 +1,62 @@
+//! Images with zeros around them, for kernels that would otherwise look at every tap whether it is inside.
+
+use super::real::Real;
+use super::simd::Simd;
+use super::window::Window;
+use std::ops::Range;
+
+/// The pixels that the windows of some outputs cover along one axis; those outside of the image are padding.
+pub(crate) struct Span {
+    /// The first one, as seen from the first pixel there is.
+    first: isize,
+    pub(crate) len: usize,
+    n_pixels: usize,
+}
+
+impl Span {
+    /// What `taps` cover at `outputs`, of the `pixels` there are.
+    pub(crate) fn new(
+        window: Window,
+        outputs: &Range<usize>,
+        taps: &Range<usize>,
+        pixels: &Range<usize>,
+    ) -> Self {
+        let first =
+            (outputs.start * window.stride + taps.start) as isize - (window.pad + pixels.start) as isize;
+        let len = outputs.len().saturating_sub(1) * window.stride + taps.len();
+        Span { first, len, n_pixels: pixels.len() }
+    }
+
+    /// Whether none of it is padding.
+    pub(crate) fn is_inside(&self) -> bool {
+        usize::try_from(self.first).is_ok_and(|first| first + self.len <= self.n_pixels)
+    }
+
+    /// How many pixels lie before it.
+    pub(crate) fn skipped(&self) -> usize {
+        self.first.max(0).unsigned_abs()
+    }
+
+    /// How many of its places lie before the first pixel.
+    fn padding(&self) -> usize {
+        self.first.min(0).unsigned_abs()
+    }
+}
+
+/// Copies a plane of pixels to where zeros are around it: `to` has what the spans cover, and zeros where there is padding.
+#[inline(always)]
+pub(crate) fn copy_inside<T: Real, S: Simd<T>>(
+    s: S,
+    (rows, columns): (&Span, &Span),
+    from: &[T::Lanes],
+    to: &mut [T::Lanes],
+) {
+    let from = from.chunks_exact(columns.n_pixels.max(1)).skip(rows.skipped());
+    let to = to.chunks_exact_mut(columns.len.max(1)).skip(rows.padding());
+    for (from, to) in from.zip(to) {
+        let (from, to) = (from.iter().skip(columns.skipped()), to.iter_mut().skip(columns.padding()));
+        for (from, to) in from.zip(to) {
+            s.store(s.load(from), to);
+        }
+    }
+}
