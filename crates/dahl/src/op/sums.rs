@@ -1,4 +1,5 @@
-//! Sums over samples in lanes: over planes, which is the gradient of a convolution's bias, and across the lanes of many vectors.
+//! Sums over samples in lanes: over planes, which is the gradient of a convolution's bias, and across the lanes of many vectors; and whether all
+//! that is summed is finite.
 
 use super::real::Real;
 use super::simd::Simd;
@@ -66,4 +67,21 @@ pub(crate) fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut
         }
         sums.copy_from_slice(&lanes[0].as_ref()[..sums.len()]);
     }
+}
+
+/// Whether no value is infinite or NaN: then a zero times any of them is zero, and may be left out or put in.
+#[inline(always)]
+pub(crate) fn all_finite<T: Real, S: Simd<T>>(s: S, data: &[T::Lanes]) -> bool {
+    // A finite value times zero is zero, others are NaN, and so is a sum with one.
+    let mut chains = [s.zero(); 4];
+    let (fours, rest) = data.as_chunks::<4>();
+    for four in fours {
+        for i in 0..4 {
+            chains[i] = s.mul_add(s.load(&four[i]), s.zero(), chains[i]);
+        }
+    }
+    for (i, lanes) in rest.iter().enumerate() {
+        chains[i] = s.mul_add(s.load(lanes), s.zero(), chains[i]);
+    }
+    !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
 }

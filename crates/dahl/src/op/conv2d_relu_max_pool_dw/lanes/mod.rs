@@ -9,6 +9,7 @@ mod pairs;
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::sums::all_finite;
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -70,12 +71,16 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    if job.size == 2 && job.stride == 2 && window.stride == 1 {
-        db.iter_mut().enumerate().for_each(|(k, sum)| *sum += job.bias::<S, 2>(s, k));
+    let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
+    // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
+    if is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy)) {
         job.pairs((&kys, &kxs), dw);
     } else {
-        db.iter_mut().enumerate().for_each(|(k, sum)| *sum += job.bias::<S, 0>(s, k));
         job.all(s, (kys, kxs), dw);
+    }
+    for (k, sum) in db.iter_mut().enumerate() {
+        *sum +=
+            if job.size == 2 && job.stride == 2 { job.bias::<S, 2>(s, k) } else { job.bias::<S, 0>(s, k) };
     }
     Ok(())
 }
