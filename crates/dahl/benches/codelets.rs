@@ -72,8 +72,13 @@ fn bench(name: &str, dtype: Dtype, only: &[&str]) {
             };
             let mut arg = Arg::whole(element, layout, extent);
             let len: usize = extent.iter().product();
-            let values: Vec<f64> =
-                (0..len).map(|_| if *kind == 't' { random.unit() } else { random.below(4) as f64 }).collect();
+            let value = |i: usize| match kind {
+                't' => random.unit(),
+                'p' if i % 2 == 1 => 0.0,
+                'p' => random.unit(),
+                _ => random.below(4) as f64,
+            };
+            let values: Vec<f64> = (0..len).map(value).collect();
             arg.fill(&values);
             // The data set is not read as a whole, only the images of the tile.
             bytes += if seed.codelet.starts_with("load") && i == 0 { 0 } else { len * element.bytes() };
@@ -116,7 +121,8 @@ fn extents(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// One call: per argument its kind (`t` compute type, `b` bytes, `i` indices) and shape.
+/// One call: per argument its kind (`t` compute type, `p` the same with every other column zero, as behind a pool, `b` bytes,
+/// `i` indices) and shape.
 struct Trial {
     codelet: &'static str,
     args: Vec<(char, Vec<usize>)>,
@@ -250,6 +256,7 @@ fn convolutions(n: usize) -> Vec<Trial> {
             calls.push(call("conv2d_relu_max_pool", &args, 3, &[1, ints[1], 2, 2], points));
             let args = [('t', &x[..]), ('t', &pooled), ('b', &pooled), ('t', &w), ('t', &w[..1])];
             calls.push(call("conv2d_relu_max_pool_dw", &args, 3, &[1, ints[1], 2, 2], points));
+            calls.push(call("conv2d_dx", &[('p', &y), ('t', &w), ('t', &x)], 2, &ints, points));
         }
     }
     calls

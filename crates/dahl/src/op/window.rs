@@ -119,6 +119,20 @@ impl Sizes {
     /// Windows that overlap, touch, leave gaps or miss the image, on images that are not square.
     pub(crate) fn draw(draw: &mut Draw) -> Self {
         let [size, stride] = [draw.between(1, 5), draw.between(1, 3)];
+        Self::of(draw, size, stride)
+    }
+
+    /// The usual windows, which have kernels of their own: three or five taps that move by one, on an even number of columns.
+    pub(crate) fn draw_usual(draw: &mut Draw) -> Self {
+        let size = [3, 5][draw.below(2)];
+        let sizes = Self::of(draw, size, 1);
+        let columns = (2 * draw.between(1, 5)).max(2 * sizes.pad);
+        let ([height, _], [rows, _]) = (sizes.image, sizes.out);
+        let image = [height, columns + size - 1 - 2 * sizes.pad];
+        Sizes { c: sizes.c.min(7), image, out: [rows, columns], ..sizes }
+    }
+
+    fn of(draw: &mut Draw, size: usize, stride: usize) -> Self {
         let pad = draw.between(0, size.min(3));
         let smallest = size.saturating_sub(2 * pad).max(1);
         let image = [draw.between(smallest, 9), draw.between(smallest, 10)];

@@ -6,6 +6,7 @@
 //! `w` read once at least, `dx` written once (and read, when accumulating).
 
 pub(super) mod lanes;
+mod paired;
 
 use super::real::Real;
 use super::window::{Sizes, Window};
@@ -27,9 +28,12 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let is_pooled = draw.below(2) == 0;
+    let sizes = if is_pooled { Sizes::draw_usual(draw) } else { Sizes::draw(draw) };
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = sizes;
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
-    sample.real([n, k, oh, ow]).real([k, c, size, size]).real([n, c, h, w])
+    let sample = if is_pooled { sample.pooled([n, k, oh, ow]) } else { sample.real([n, k, oh, ow]) };
+    sample.real([k, c, size, size]).real([n, c, h, w])
 }
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {

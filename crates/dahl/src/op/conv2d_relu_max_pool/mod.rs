@@ -85,8 +85,9 @@ impl Sizes {
     /// Pools that overlap, touch or leave gaps, and need not divide what is under them; often the usual ones, which have kernels
     /// of their own.
     pub(super) fn draw(draw: &mut Draw) -> Self {
-        let mut conv = super::window::Sizes::draw(draw);
+        use super::window::Sizes as Windows;
         let is_usual = draw.below(2) == 0;
+        let mut conv = if is_usual { Windows::draw_usual(draw) } else { Windows::draw(draw) };
         let (size, stride) = if is_usual { (2, 2) } else { (draw.between(1, 3), draw.between(1, 3)) };
         for (image, out) in conv.image.iter_mut().zip(&mut conv.out) {
             while *out < size {

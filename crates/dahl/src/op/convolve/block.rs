@@ -6,11 +6,11 @@ use crate::op::simd::Simd;
 use crate::op::window::Window;
 use std::ops::Range;
 
-/// `$body` for every `$i` below `$n`, at most 8, written out. Where a block of sums is indexed, the compiler must see each index,
+/// `$body` for every `$i` below `$n`, at most 9, written out. Where a block of sums is indexed, the compiler must see each index,
 /// or the sums are in memory; it does not unroll loops whose bodies look long.
 macro_rules! unrolled {
     ($i:ident < $n:expr, $body:block) => {
-        unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7)
+        $crate::op::convolve::block::unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7 8)
     };
     (@ $i:ident $n:expr, $body:block, $($number:literal)*) => {{
         $(if $number < $n {
@@ -19,6 +19,7 @@ macro_rules! unrolled {
         })*
     }};
 }
+pub(in crate::op) use unrolled;
 
 /// The weights of some input channels for a block of output channels.
 pub(in crate::op) struct Taps<'a, T: Real, const K: usize> {
