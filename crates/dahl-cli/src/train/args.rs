@@ -127,7 +127,7 @@ pub struct Args {
     /// Write the plan to FILE before training begins
     #[arg(long, help_heading = COMPUTING, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
-    /// Cut tasks into such tiles: samples (n=16), or other axes (n=32,k=4parts/i=4096max); the result depends on it
+    /// Cut tasks into such tiles: samples (n=16, or n=16to64, which grows with the batch), or other axes (n=32,k=4parts/i=4096max); the result depends on it
     #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = tiles, conflicts_with = "plan")]
     pub tiles: Option<String>,
     /// Add up the gradients of so many tiles before they meet those of others; the result depends on it

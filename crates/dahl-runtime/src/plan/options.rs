@@ -1,4 +1,4 @@
-//! What cutting goes by, and how people write it: `n=16/i=4096max` for tiles, `conv2d=reference,lanes` for implementations.
+//! What cutting goes by, and how people write it: `n=16to64/i=4096max` for tiles, `conv2d=reference,lanes` for implementations.
 //!
 //! Bits depend on these options, so they are what a run notes, what calibration chooses and what a user may force.
 
@@ -30,7 +30,10 @@ pub struct CutOptions {
 impl Default for CutOptions {
     fn default() -> Self {
         CutOptions {
-            tilings: vec![vec![("n".into(), TileSize::Size(16))], vec![("i".into(), TileSize::AtMost(4096))]],
+            tilings: vec![
+                vec![("n".into(), TileSize::Between(16, 64))],
+                vec![("i".into(), TileSize::AtMost(4096))],
+            ],
             tiles_per_group: 1,
             max_groups: 16,
             implementations: ["lanes", "flat", "reference"].map(String::from).to_vec(),
@@ -42,12 +45,13 @@ impl Default for CutOptions {
 
 impl CutOptions {
     /// The tilings as text: axes with sizes, joined by commas; tilings joined by `/`, best first. A size is a length (`16`), a
-    /// largest length (`4096max`) or a number of tiles (`4parts`).
+    /// largest length (`4096max`), a number of tiles (`4parts`), or a length that grows with the axis (`16to64`).
     pub fn tiles(&self) -> String {
         let size = |size: &TileSize| match size {
             TileSize::Size(size) => size.to_string(),
             TileSize::AtMost(size) => format!("{size}max"),
             TileSize::Count(count) => format!("{count}parts"),
+            TileSize::Between(least, most) => format!("{least}to{most}"),
         };
         let axis = |(name, tile): &(String, TileSize)| format!("{name}={}", size(tile));
         let tiling = |tiling: &Tiling| tiling.iter().map(axis).collect::<Vec<_>>().join(",");
@@ -123,7 +127,7 @@ impl CutOptions {
                 if tiling[..i].iter().any(|(earlier, _)| earlier == name) {
                     return Err(Error::new(ErrorKind::Plan, format!("a tiling names the axis {name} twice")));
                 }
-                if matches!(size, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0)) {
+                if size.is_zero() {
                     let message = format!("the axis {name} cannot be cut by {size:?}");
                     return Err(Error::new(ErrorKind::Plan, message));
                 }
@@ -146,16 +150,20 @@ impl fmt::Display for CutOptions {
 fn axis(text: &str) -> Result<(String, TileSize)> {
     let parsed = text.split_once('=').filter(|(name, _)| !name.is_empty()).and_then(|(name, size)| {
         let number = |digits: &str| digits.parse().ok().filter(|&n: &usize| n > 0);
-        let size = match (size.strip_suffix("max"), size.strip_suffix("parts")) {
-            (Some(digits), _) => TileSize::AtMost(number(digits)?),
-            (_, Some(digits)) => TileSize::Count(number(digits)?),
+        let size = match (size.strip_suffix("max"), size.strip_suffix("parts"), size.split_once("to")) {
+            (Some(digits), ..) => TileSize::AtMost(number(digits)?),
+            (_, Some(digits), _) => TileSize::Count(number(digits)?),
+            (.., Some((least, most))) => {
+                let (least, most) = (number(least)?, number(most)?);
+                (least <= most).then_some(TileSize::Between(least, most))?
+            }
             _ => TileSize::Size(number(size)?),
         };
         Some((name.to_string(), size))
     });
     parsed.ok_or_else(|| {
         let message = format!(
-            "'{text}' is no cut of an axis: write n=16 for tiles of 16 samples, n=4parts for four tiles, or i=4096max"
+            "'{text}' is no cut of an axis: write n=16 for tiles of 16 samples, n=16to64 for larger ones in large batches, n=4parts for four tiles, or i=4096max"
         );
         Error::new(ErrorKind::Usage, message)
     })
@@ -171,8 +179,8 @@ mod tests {
         assert_eq!(CutOptions::parse(&options.to_string()).unwrap(), options);
         options.set_tiles("n=32,k=4parts").unwrap();
         assert_eq!(options.tiles(), "n=32,k=4parts/i=4096max");
-        options.set_tiles("i=100max/n=8").unwrap();
-        assert_eq!(options.tiles(), "i=100max/n=8");
+        options.set_tiles("i=100max/n=8to24").unwrap();
+        assert_eq!(options.tiles(), "i=100max/n=8to24");
         options.set_impls("flat,conv2d=reference").unwrap();
         assert_eq!(options.impls(), "flat,lanes,reference,conv2d=reference");
         (options.tiles_per_group, options.fusion) = (4, false);
@@ -181,7 +189,22 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for text in ["", "n", "n=", "=4", "n=0", "n=-1", "n=4partss", "n=1,n=2", "n=16/", "n=max"] {
+        for text in [
+            "",
+            "n",
+            "n=",
+            "=4",
+            "n=0",
+            "n=-1",
+            "n=4partss",
+            "n=1,n=2",
+            "n=16/",
+            "n=max",
+            "n=to",
+            "n=0to4",
+            "n=8to4",
+            "n=8to",
+        ] {
             assert!(CutOptions::default().set_tiles(text).is_err(), "{text}");
         }
         for text in ["", "a=", "=b", "lanes,,flat"] {

@@ -42,7 +42,12 @@ pub enum TileSize {
     AtMost(usize),
     /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
     Count(usize),
+    /// Ranges of the first length, which is doubled, up to the second, as long as [`MANY_TILES`] are left.
+    Between(usize, usize),
 }
+
+/// So many tiles are enough for load to be balanced between some workers.
+pub const MANY_TILES: usize = 16;
 
 impl TileSize {
     /// The ranges of an axis of this extent, in order. They cover it once; an empty axis has one empty range, so
@@ -60,15 +65,26 @@ impl TileSize {
     /// If the size or count is 0.
     pub fn n_tiles(self, extent: usize) -> usize {
         assert!(!self.is_zero(), "an axis cannot be cut into tiles of {self:?}");
-        match self {
-            TileSize::Size(size) | TileSize::AtMost(size) => extent.div_ceil(size).max(1),
+        match self.of_extent(extent) {
             TileSize::Count(count) => count.min(extent).max(1),
+            TileSize::Size(size) | TileSize::AtMost(size) | TileSize::Between(size, _) => {
+                extent.div_ceil(size).max(1)
+            }
         }
+    }
+
+    /// The same for an axis of this extent, where the size does not depend on it any more.
+    fn of_extent(self, extent: usize) -> TileSize {
+        let TileSize::Between(mut size, most) = self else { return self };
+        while size.saturating_mul(2) <= most && extent / (2 * size) >= MANY_TILES {
+            size *= 2;
+        }
+        TileSize::Size(size)
     }
 
     /// Range number `i` of an axis of this extent, of [`TileSize::n_tiles`].
     pub fn tile(self, extent: usize, i: usize) -> Range<usize> {
-        if let TileSize::Size(size) = self {
+        if let TileSize::Size(size) = self.of_extent(extent) {
             let lo = i * size;
             return lo..lo.saturating_add(size).min(extent);
         }
@@ -80,7 +96,7 @@ impl TileSize {
 
     /// Whether this asks for tiles of no index, or for no tiles, which is always a mistake.
     pub fn is_zero(self) -> bool {
-        matches!(self, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0))
+        matches!(self, TileSize::Size(0) | TileSize::AtMost(0) | TileSize::Count(0) | TileSize::Between(0, _))
     }
 }
 
@@ -128,6 +144,13 @@ mod tests {
         assert_eq!(TileSize::Count(4).cut(10), [0..3, 3..6, 6..8, 8..10]);
         assert_eq!(TileSize::Count(7).cut(3), [0..1, 1..2, 2..3]);
         assert_eq!(TileSize::Size(usize::MAX).cut(3).len(), 1);
+        let sizes = [0, 1, 64, 256, 511, 512, 600, 1024, 1 << 16].map(|extent| {
+            let ranges = TileSize::Between(16, 64).cut(extent);
+            assert_eq!(ranges.last().map(|range| range.end), Some(extent));
+            ranges[0].len()
+        });
+        assert_eq!(sizes, [0, 1, 16, 16, 16, 32, 32, 64, 64]);
+        assert_eq!(TileSize::Between(16, 8).cut(1024).len(), 64);
         assert_eq!(TileSize::Size(4).cut(0).len(), 1);
     }
 }
