@@ -47,6 +47,8 @@ pub(crate) trait Real:
     fn square_root(self) -> Self;
     /// Whether this is not a number.
     fn is_nan(self) -> bool;
+    /// Whether this is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
     /// This value as an `f64`.
     fn wide(self) -> f64;
     /// The nearest whole number, the even one of two.
@@ -129,6 +131,11 @@ macro_rules! real {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self.is_nan()
+            }
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                self.is_finite()
             }
 
             #[inline(always)]

@@ -55,7 +55,7 @@ impl<T: Real> Kernel<T> for Paired<'_, T> {
             return false;
         }
         // A weight that is not finite would make NaN of a zero.
-        if !self.is_paired(s) || self.w.iter().any(|&w| (w - w).is_nan()) {
+        if !self.is_paired(s) || !self.w.iter().all(|w| w.is_finite()) {
             return false;
         }
         match self.oxs.len() {

@@ -81,7 +81,7 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     let n_copied = n_planes * spans.0.len * spans.1.len;
     let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
     // An infinite weight times the zero of padding would be NaN.
-    let is_copied = has_padding && n_copied <= COPIED && job.w.iter().all(|&w| !(w - w).is_nan());
+    let is_copied = has_padding && n_copied <= COPIED && job.w.iter().all(|w| w.is_finite());
     T::scratch(if is_copied { n_copied } else { 0 }, |copied| {
         T::dispatch(Run { job, spans, copied, y, arg })
     });
