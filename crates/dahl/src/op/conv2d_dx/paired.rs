@@ -116,8 +116,9 @@ impl<T: Real> Paired<'_, T> {
     ) {
         let (n_rows, n_columns) = (self.rows.len(), self.columns.len());
         let plane = group * self.n_channels + c;
-        let line = (plane * n_rows + row - self.rows.start) * n_columns..;
-        let (line, is_first) = (line.start..line.start + n_columns, kernels.start == 0 && !self.accumulate);
+        let line = plane * n_rows + row - self.rows.start;
+        let line = line * n_columns..(line + 1) * n_columns;
+        let is_first = kernels.start == 0 && !self.accumulate;
         // The column under the first tap of the first pair; before the image, that is beyond its end.
         let first = self.oxs.start.wrapping_sub(self.pad + self.columns.start);
         let mut sums = [s.zero(); U];

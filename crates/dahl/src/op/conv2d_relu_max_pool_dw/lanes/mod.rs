@@ -73,9 +73,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let db = if has_bias { db } else { &mut [] };
     let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
     // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
-    if is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy)) {
-        job.pairs((&kys, &kxs), dw);
-    } else {
+    let is_finite = is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy));
+    if !(is_finite && job.pairs((&kys, &kxs), dw)) {
         job.all(s, (kys, kxs), dw);
     }
     for (k, sum) in db.iter_mut().enumerate() {

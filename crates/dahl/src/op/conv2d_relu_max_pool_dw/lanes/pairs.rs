@@ -8,6 +8,7 @@
 //! Per row of a window, one channel and 5x5 taps: 25 multiply-adds, 25 selections, 30 loads of pixels.
 
 use super::Job;
+use crate::op::convolve::RESIDENT;
 use crate::op::padded::{Span, copy_inside};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
@@ -35,11 +36,11 @@ struct Place {
 }
 
 impl<T: Real> Job<'_, T> {
-    /// Adds to the gradients of all weights.
-    pub(super) fn pairs(&self, (kys, kxs): (&Range<usize>, &Range<usize>), dw: &mut [T]) {
+    /// Adds to the gradients of all weights. Returns whether it did: that takes memory, which is not to be much.
+    pub(super) fn pairs(&self, (kys, kxs): (&Range<usize>, &Range<usize>), dw: &mut [T]) -> bool {
         let taps = (kys.len(), kxs.len());
         if taps.0 * taps.1 * self.pys.len() * self.pxs.len() == 0 {
-            return;
+            return true;
         }
         let span = |windows: &Range<usize>, taps, pixels| {
             Span::new(self.window, &(2 * windows.start..2 * windows.end), taps, pixels)
@@ -47,10 +48,15 @@ impl<T: Real> Job<'_, T> {
         let (rows, columns) = (span(&self.pys, kys, &self.rows), span(&self.pxs, kxs, &self.columns));
         let is_inside = rows.is_inside() && columns.is_inside();
         let n_copied = if is_inside { 0 } else { rows.len * columns.len };
-        T::scratch(n_copied + self.n_kernels * taps.0 * taps.1, |scratch| {
-            let (copied, totals) = scratch.split_at_mut(n_copied);
-            T::dispatch(Run { job: self, rows, columns, taps, copied, totals, dw });
-        });
+        let len = n_copied + self.n_kernels * taps.0 * taps.1;
+        let is_little = len <= RESIDENT;
+        if is_little {
+            T::scratch(len, |scratch| {
+                let (copied, totals) = scratch.split_at_mut(n_copied);
+                T::dispatch(Run { job: self, rows, columns, taps, copied, totals, dw });
+            });
+        }
+        is_little
     }
 }
 
