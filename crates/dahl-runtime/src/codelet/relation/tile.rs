@@ -42,12 +42,12 @@ pub enum TileSize {
     AtMost(usize),
     /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
     Count(usize),
-    /// Ranges of the first length, which is doubled, up to the second, as long as [`MANY_TILES`] are left.
+    /// Ranges of the first length, which is doubled, up to the second, as long as 16 are left.
     Between(usize, usize),
 }
 
 /// So many tiles are enough for load to be balanced between some workers.
-pub const MANY_TILES: usize = 16;
+const MANY_TILES: usize = 16;
 
 impl TileSize {
     /// The ranges of an axis of this extent, in order. They cover it once; an empty axis has one empty range, so
