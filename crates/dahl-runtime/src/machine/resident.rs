@@ -108,8 +108,10 @@ mod tests {
         std::hint::black_box(&bytes);
         assert!(peak_resident_bytes() >= before + (16 << 20), "{before}");
         #[cfg(target_os = "linux")]
-        assert!(
-            resident_bytes().is_some_and(|now| now >= before + (16 << 20) && now <= peak_resident_bytes())
-        );
+        {
+            // Linux counts in batches per core, so that two numbers may differ by some pages.
+            let (now, peak) = (resident_bytes().unwrap(), peak_resident_bytes());
+            assert!(now >= before + (16 << 20) && now <= peak + (1 << 20), "{before} {now} {peak}");
+        }
     }
 }
