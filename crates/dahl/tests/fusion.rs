@@ -10,7 +10,7 @@ use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::{Graph, Role, Var, fuse};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::PlanFile;
+use dahl_runtime::plan::{CutOptions, PlanFile};
 use std::fs;
 use std::path::Path;
 
@@ -108,6 +108,25 @@ fn inner_weights_get_their_gradients_from_the_pooled_one() {
             }
         }
     }
+}
+
+/// Very many weights, whose separate gradient is summed over the whole batch at once.
+#[test]
+fn gradients_that_are_not_added_up_from_parts_stay_separate() {
+    let conv = |kernel, padding| Conv2d::new(32, kernel).padding(padding);
+    let model = Sequential::new([1, 8, 8]).layer(conv(3, 2)).relu().layer(conv(5, 2)).relu().max_pool(2);
+    let model = model.flatten().dense(10);
+    let mut cut = CutOptions::default();
+    cut.set_tiles("n=1").unwrap();
+    let mut data = digits();
+    data.train.truncate(16);
+    data.test.truncate(1);
+    let weights = |fusion: bool| {
+        let (mut model, cut) = (model.clone(), CutOptions { fusion, ..cut.clone() });
+        trainer(2).batch(16).cut(cut).fit(&mut model, &data).unwrap();
+        model.weights().unwrap().iter().map(|weight| weight.to_bits()).collect::<Vec<u64>>()
+    };
+    assert!(weights(true) == weights(false));
 }
 
 #[test]

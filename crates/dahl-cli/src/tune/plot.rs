@@ -13,10 +13,11 @@ const PLOT: (f64, f64) = (560.0, 320.0);
 /// Left of the plot and above it.
 const MARGIN: (f64, f64) = (90.0, 30.0);
 
-/// Samples per task, if tasks are cut by samples.
-fn samples(cut: &CutOptions) -> Option<usize> {
+/// Samples per task of a batch, if tasks are cut by samples.
+fn samples(cut: &CutOptions, batch: usize) -> Option<usize> {
     cut.tilings.iter().flatten().find_map(|(axis, size)| match size {
         TileSize::Size(size) if axis == "n" => Some(*size),
+        TileSize::Between(least, _) if axis == "n" => Some(size.tile(batch, 0).len().max(*least)),
         _ => None,
     })
 }
@@ -25,7 +26,7 @@ fn samples(cut: &CutOptions) -> Option<usize> {
 fn points(case: &Case) -> Vec<(usize, f64)> {
     let mut points: Vec<(usize, f64)> = Vec::new();
     for plan in &case.plans {
-        let Some(size) = samples(&plan.cut) else { continue };
+        let Some(size) = samples(&plan.cut, case.batch) else { continue };
         let rate = case.batch as f64 / plan.step();
         match points.iter_mut().find(|(other, _)| *other == size) {
             Some((_, best)) => *best = best.max(rate),

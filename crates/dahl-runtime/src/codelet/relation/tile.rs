@@ -76,7 +76,7 @@ impl TileSize {
     /// The same for an axis of this extent, where the size does not depend on it any more.
     fn of_extent(self, extent: usize) -> TileSize {
         let TileSize::Between(mut size, most) = self else { return self };
-        while size.saturating_mul(2) <= most && extent / (2 * size) >= MANY_TILES {
+        while size <= most / 2 && extent / size / 2 >= MANY_TILES {
             size *= 2;
         }
         TileSize::Size(size)

@@ -18,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dx, 2, [L R L]),
+    super::implementations!(reference, lanes::conv2d_dx, 3, [L R L]),
 )
 .samples(sample);
 

@@ -78,7 +78,7 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     };
     let spans = (span(&job.pys, &job.kys, &job.rows), span(&job.pxs, &job.kxs, &job.columns));
     let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
-    let n_copied = n_planes * spans.0.len * spans.1.len;
+    let n_copied = n_planes.saturating_mul(spans.0.len).saturating_mul(spans.1.len);
     let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
     // An infinite weight times the zero of padding would be NaN.
     let is_copied = has_padding && n_copied <= COPIED && job.w.iter().all(|w| w.is_finite());

@@ -16,7 +16,7 @@
 //!
 //! Of a window's two by two places at most one has a gradient, but lanes have theirs where they like. Where the convolution moves by
 //! one, a row of a window takes one multiply-add and one selection per tap instead of two multiply-adds, which units that can do both at
-//! once do in half the time: `lenet5`'s two take 28 and 69 µs for 16 samples where the multiply-adds of the full gradient
+//! once do in half the time: `lenet5`'s two take 28 and 63 µs for 16 samples where the multiply-adds of the full gradient
 //! alone need 32 and 65. Rates count the arithmetic of the full gradient, so they may be above the peak.
 
 mod lanes;
@@ -24,7 +24,9 @@ mod lanes;
 use super::conv2d_relu_max_pool::{Sizes, checked_size};
 use super::real::Real;
 use super::window::Window;
-use super::{channel_sum, conv2d_dw, conv2d_relu_max_pool, max_pool_backward, relu_backward, window};
+use super::{
+    channel_sum, conv2d_dw, conv2d_relu_max_pool, convolve, max_pool_backward, relu_backward, window,
+};
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
@@ -74,12 +76,19 @@ fn pays(found: &Found) -> bool {
     is_small || selects_pixels(found)
 }
 
-/// Whether pixels are selected instead of gradients, and there are enough windows for that to pay.
+/// Whether pixels are selected instead of gradients, which takes a copy of a plane with padding and a sum per weight of it; and
+/// whether there are enough windows for that to pay. The separate gradient of very many weights is not added up from parts
+/// (`whole_sums`), and this one, with its bias, always is; so it is left alone, for the sake of the same bits.
 fn selects_pixels(found: &Found) -> bool {
     let is = |name, value| found.int(name).is_ok_and(|int| int == value);
-    let (Ok(dw), Ok(dy)) = (found.var("dw"), found.var("dy")) else { return false };
-    let n_windows: usize = dy.shape()[2..].iter().product();
-    is("s", 1) && is("t", 2) && is("q", 2) && matches!(dw.shape()[2..], [3, 3] | [5, 5]) && n_windows >= 25
+    let (Ok(x), Ok(dw), Ok(dy)) = (found.var("x"), found.var("dw"), found.var("dy")) else { return false };
+    let [x, dw, dy] = [x.shape(), dw.shape(), dy.shape()];
+    let [n_kernels, _, size, width] = *dw else { return false };
+    let plane: usize = dy[2..].iter().map(|windows| 2 * windows + size - 1).product();
+    let is_usual = is("s", 1) && is("t", 2) && is("q", 2) && size == width && [3, 5].contains(&size);
+    let is_little = plane + n_kernels * size * size <= convolve::RESIDENT;
+    let has_parts = x[0] * dw.len() < 4 * (x.len() + 4 * dy.len());
+    is_usual && is_little && has_parts && dy[2..].iter().product::<usize>() >= 25
 }
 
 super::forms! {
