@@ -132,6 +132,17 @@ impl Sizes {
         Sizes { c: sizes.c.min(7), image, out: [rows, columns], ..sizes }
     }
 
+    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels that other kernels are used.
+    pub(crate) fn draw_convolution(draw: &mut Draw) -> Self {
+        if draw.below(4) > 0 {
+            return Self::draw(draw);
+        }
+        let sizes = Self::of(draw, 3, 1);
+        let [few, many] = [draw.between(8, 12), draw.between(29, 36)];
+        let (c, k) = [(few, many), (many, few), (many, many)][draw.below(3)];
+        Sizes { c, k, ..sizes }
+    }
+
     fn of(draw: &mut Draw, size: usize, stride: usize) -> Self {
         let pad = draw.between(0, size.min(3));
         let smallest = size.saturating_sub(2 * pad).max(1);

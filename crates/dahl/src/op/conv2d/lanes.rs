@@ -41,7 +41,7 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
         bias: (w.region().lo()[1..] == [0, 0, 0]).then(|| b.contiguous()),
         accumulate: call.accumulate(),
         finish,
-        n_groups: y.region().shape()[0].div_ceil(T::LANES),
+        n_samples: y.region().shape()[0],
         n_inputs,
         n_outputs: y.region().shape()[1],
         planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),

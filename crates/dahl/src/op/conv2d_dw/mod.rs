@@ -25,7 +25,7 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw_convolution(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
     sample.real([n, c, h, w]).real([n, k, oh, ow]).real([k, c, size, size])
 }

@@ -75,7 +75,7 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
                 bias: None,
                 accumulate: call.accumulate(),
                 finish,
-                n_groups: n_samples.div_ceil(T::LANES),
+                n_samples,
                 n_inputs: dy.region().shape()[1],
                 n_outputs: n_channels,
                 rows: turned(row_cover, n_rows, oys.len()),

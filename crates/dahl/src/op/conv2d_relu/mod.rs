@@ -18,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_relu",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu, 1, [L R R L]),
+    super::implementations!(reference, lanes::conv2d_relu, 2, [L R R L]),
 )
 .samples(sample);
 
@@ -40,7 +40,7 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw(draw);
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw_convolution(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
     sample.real([n, c, h, w]).real([k, c, size, size]).real([k]).real([n, k, oh, ow])
 }

@@ -68,7 +68,7 @@ impl<T: Real> Convolution<'_, T> {
         let cut = self.cut();
         let x_plane = self.rows.inputs.len() * self.columns.inputs.len();
         let mut weights = [T::default(); STACK_TAPS * 8];
-        for group in 0..self.n_groups {
+        for group in 0..self.n_groups() {
             let x = &self.x[group * self.n_inputs * x_plane..][..self.n_inputs * x_plane];
             for first_row in self.rows.outputs.clone().step_by(cut.n_rows.max(1)) {
                 let outputs = first_row..(first_row + cut.n_rows).min(self.rows.outputs.end);

@@ -16,6 +16,7 @@
 
 pub(super) mod band;
 pub(super) mod block;
+mod reduced;
 
 use super::real::Real;
 use super::simd::{Kernel, Simd};
@@ -124,8 +125,7 @@ pub(super) struct Convolution<'a, T: Real> {
     /// Whether to add to what is there.
     pub(super) accumulate: bool,
     pub(super) finish: Finish<'a, T>,
-    /// Groups of samples.
-    pub(super) n_groups: usize,
+    pub(super) n_samples: usize,
     pub(super) n_inputs: usize,
     pub(super) n_outputs: usize,
     pub(super) rows: Axis,
@@ -138,7 +138,14 @@ pub(super) struct Convolution<'a, T: Real> {
 impl<T: Real> Convolution<'_, T> {
     /// Computes it. One function for all codelets, so that it is compiled once.
     pub(super) fn run(&self, y: &mut [T::Lanes]) {
-        T::scratch(self.copied_len(), |scratch| T::dispatch(Run { convolution: self, y, scratch }));
+        let len =
+            if self.is_reducible() { self.reduced_len().max(self.copied_len()) } else { self.copied_len() };
+        T::scratch(len, |scratch| T::dispatch(Run { convolution: self, y, scratch }));
+    }
+
+    /// Groups of samples.
+    fn n_groups(&self) -> usize {
+        self.n_samples.div_ceil(T::LANES)
     }
 }
 
@@ -154,6 +161,9 @@ impl<T: Real> Kernel<T> for Run<'_, '_, T> {
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
         let Run { convolution, y, scratch } = self;
+        if convolution.is_reducible() && convolution.is_moderate(s) {
+            return convolution.reduced(s, y, scratch);
+        }
         match convolution.columns.taps.len() {
             3 => convolution.bands::<S, 3>(s, y, scratch),
             5 => convolution.bands::<S, 5>(s, y, scratch),
@@ -188,7 +198,7 @@ mod tests {
             bias: Some(&bias),
             accumulate: true,
             finish,
-            n_groups,
+            n_samples: n_groups * 16,
             n_inputs,
             n_outputs,
             rows: axis.clone(),
