@@ -12,6 +12,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
+mod flat;
 mod padded;
 pub mod planned;
 mod elementwise;

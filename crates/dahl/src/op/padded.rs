@@ -32,6 +32,17 @@ impl Span {
         usize::try_from(self.first).is_ok_and(|first| first + self.len <= self.n_pixels)
     }
 
+    /// How many pixels there are.
+    pub(crate) fn n_pixels(&self) -> usize {
+        self.n_pixels
+    }
+
+    /// Which of its places are pixels: the first place, the first pixel, and how many.
+    pub(crate) fn inside(&self) -> (usize, usize, usize) {
+        let (padding, skipped) = (self.padding(), self.skipped());
+        (padding, skipped, self.len.saturating_sub(padding).min(self.n_pixels.saturating_sub(skipped)))
+    }
+
     /// How many pixels lie before it.
     pub(crate) fn skipped(&self) -> usize {
         self.first.max(0).unsigned_abs()

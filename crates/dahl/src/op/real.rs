@@ -32,6 +32,8 @@ pub(crate) trait Real:
     const ZERO_BLOCK: Self::Block;
     /// Lanes of zeros.
     const ZERO_LANES: Self::Lanes;
+    /// Bytes of zeros.
+    const ZERO_BYTES: Self::Bytes;
 
     /// The nearest value of this type.
     fn from_f64(value: f64) -> Self;
@@ -58,6 +60,10 @@ pub(crate) trait Real:
     fn lanes(data: &[Self]) -> &[Self::Lanes];
     /// Memory in lanes, cut into groups' elements.
     fn lanes_mut(data: &mut [Self]) -> &mut [Self::Lanes];
+    /// The values of vectors side by side.
+    fn flat(data: &[Self::Lanes]) -> &[Self];
+    /// The values of vectors side by side.
+    fn flat_mut(data: &mut [Self::Lanes]) -> &mut [Self];
     /// Bytes in lanes, cut into groups' elements.
     fn bytes(data: &[u8]) -> &[Self::Bytes];
     /// Bytes in lanes, cut into groups' elements.
@@ -97,6 +103,7 @@ macro_rules! real {
             const NEG_INFINITY: Self = $real::NEG_INFINITY;
             const ZERO_BLOCK: Self::Block = [[0.0; $lanes]; $lanes];
             const ZERO_LANES: Self::Lanes = [0.0; $lanes];
+            const ZERO_BYTES: Self::Bytes = [0; $lanes];
 
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
@@ -156,6 +163,16 @@ macro_rules! real {
             #[inline(always)]
             fn lanes_mut(data: &mut [Self]) -> &mut [Self::Lanes] {
                 data.as_chunks_mut().0
+            }
+
+            #[inline(always)]
+            fn flat(data: &[Self::Lanes]) -> &[Self] {
+                data.as_flattened()
+            }
+
+            #[inline(always)]
+            fn flat_mut(data: &mut [Self::Lanes]) -> &mut [Self] {
+                data.as_flattened_mut()
             }
 
             #[inline(always)]

@@ -54,18 +54,26 @@ pub(crate) fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut
             continue;
         }
         let (mut square, mut lanes) = (T::ZERO_BLOCK, T::ZERO_BLOCK);
-        square.as_mut()[..vectors.len()].copy_from_slice(vectors);
-        s.transpose(&square, &mut lanes);
-        let lanes = lanes.as_mut();
+        if vectors.len() < T::LANES {
+            square.as_mut()[..vectors.len()].copy_from_slice(vectors);
+            s.transpose(&square, &mut lanes);
+        } else {
+            s.transpose(T::block(vectors), &mut lanes);
+        }
+        let mut rows = [s.zero(); 16];
+        for (row, lanes) in rows.iter_mut().zip(lanes.as_ref()) {
+            *row = s.load(lanes);
+        }
         let mut width = T::LANES / 2;
         while width > 0 {
             for lane in 0..width {
-                let sum = s.add(s.load(&lanes[lane]), s.load(&lanes[lane + width]));
-                s.store(sum, &mut lanes[lane]);
+                rows[lane] = s.add(rows[lane], rows[lane + width]);
             }
             width /= 2;
         }
-        sums.copy_from_slice(&lanes[0].as_ref()[..sums.len()]);
+        let mut results = T::ZERO_LANES;
+        s.store(rows[0], &mut results);
+        sums.copy_from_slice(&results.as_ref()[..sums.len()]);
     }
 }
 
@@ -84,4 +92,9 @@ pub(crate) fn all_finite<T: Real, S: Simd<T>>(s: S, data: &[T::Lanes]) -> bool {
         chains[i] = s.mul_add(s.load(lanes), s.zero(), chains[i]);
     }
     !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
+}
+
+/// The same of single values. It looks at all of them, which takes less time than stopping.
+pub(crate) fn are_finite<T: Real>(values: &[T]) -> bool {
+    values.iter().fold(true, |so_far, value| so_far & value.is_finite())
 }

@@ -2,6 +2,8 @@
 //! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
 //! groups, and across lanes once at the end; the padding lanes of a ragged group are not added.
 
+use super::few::Few;
+use crate::op::convolve::Axis;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::sums::across;
@@ -50,6 +52,15 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let dw = dw.contiguous();
     if !call.accumulate() {
         dw.fill(T::default());
+    }
+    let axis = |inputs: &Range<usize>, taps: &Range<usize>, outputs: &Range<usize>| {
+        let (inputs, taps, outputs) = (inputs.clone(), taps.clone(), outputs.clone());
+        Axis { window: job.window, inputs, taps, outputs }
+    };
+    let axes = [&axis(&job.rows, &kys, &job.oys), &axis(&job.columns, &kxs, &job.oxs)];
+    let few = Few::new((job.x, job.n_samples), [job.n_kernels, job.n_channels], axes);
+    if few.is_some_and(|few| few.add(|flat, sample, to| flat.outputs_of::<T>(job.dy, sample, to), dw)) {
+        return Ok(());
     }
     // Input channels whose planes stay in the second cache while all output channels pass by.
     let plane = job.rows.len() * job.columns.len();

@@ -3,6 +3,7 @@
 //! `dw[k,c,ky,kx] = Σ_{n,oy,ox} x[n,c,oy*s+ky-p,ox*s+kx-p] dy[n,k,oy,ox]`, zero outside the image. Bytes: `x` and
 //! `dy` read once at least, `dw` written.
 
+pub(super) mod few;
 mod lanes;
 
 use super::real::Real;

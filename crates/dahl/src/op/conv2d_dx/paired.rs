@@ -12,6 +12,7 @@ use crate::op::convolve::Finish;
 use crate::op::convolve::block::unrolled;
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
+use crate::op::sums::are_finite;
 use std::ops::Range;
 
 /// Taps of a row.
@@ -55,7 +56,7 @@ impl<T: Real> Kernel<T> for Paired<'_, T> {
             return false;
         }
         // A weight that is not finite would make NaN of a zero.
-        if !self.is_paired(s) || !self.w.iter().all(|w| w.is_finite()) {
+        if !self.is_paired(s) || !are_finite(self.w) {
             return false;
         }
         match self.oxs.len() {

@@ -9,12 +9,14 @@
 //! the multiply-adds alone need 13, and the convolution by itself 17.
 
 use super::checked_size;
+use super::few::Few;
 use crate::op::convolve::block::{Band, Taps};
-use crate::op::convolve::{Axis, Finish, PlaneSteps, STACK_TAPS};
+use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
 use crate::op::max_pool::lanes::{better, candidate};
 use crate::op::padded::{Span, copy_inside};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
+use crate::op::sums::are_finite;
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -77,11 +79,20 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
         Span::new(job.window, &(windows.start * job.stride..end), taps, pixels)
     };
     let spans = (span(&job.pys, &job.kys, &job.rows), span(&job.pxs, &job.kxs, &job.columns));
+    let convolution = job.convolution();
+    if let Some(flat) = convolution.flat() {
+        let n_windows = [job.pys.len(), job.pxs.len()];
+        T::scratch(convolution.flat_len(&flat), |scratch| {
+            let (convolution, flat) = (&convolution, &flat);
+            T::dispatch(Few { convolution, flat, stride: job.stride, size, n_windows, scratch, y, arg })
+        });
+        return Ok(());
+    }
     let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
     let n_copied = n_planes.saturating_mul(spans.0.len).saturating_mul(spans.1.len);
     let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
     // An infinite weight times the zero of padding would be NaN.
-    let is_copied = has_padding && n_copied <= COPIED && job.w.iter().all(|w| w.is_finite());
+    let is_copied = has_padding && n_copied <= COPIED && are_finite(job.w);
     T::scratch(if is_copied { n_copied } else { 0 }, |copied| {
         T::dispatch(Run { job, spans, copied, y, arg })
     });
@@ -130,6 +141,38 @@ impl<T: Real> Kernel<T> for Run<'_, T> {
 }
 
 impl<T: Real> Pooled<'_, T> {
+    /// The convolution of which these are the maxima.
+    fn convolution(&self) -> Convolution<'_, T> {
+        let outputs = |windows: &Range<usize>| {
+            windows.start * self.stride..windows.end.saturating_sub(1) * self.stride + self.size
+        };
+        let rows = self.axis(&self.rows, &self.kys, &outputs(&self.pys));
+        let columns = self.axis(&self.columns, &self.kxs, &outputs(&self.pxs));
+        let per_channel = self.kys.len() * self.kxs.len();
+        Convolution {
+            x: self.x,
+            is_turned: false,
+            w: self.w,
+            steps: WeightSteps {
+                first: 0,
+                output: self.n_channels * per_channel,
+                input: per_channel,
+                row: self.kxs.len(),
+                column: 1,
+            },
+            bias: Some(self.b),
+            accumulate: false,
+            finish: Finish::Sum,
+            n_samples: self.n_samples,
+            n_inputs: self.n_channels,
+            n_outputs: self.n_kernels,
+            planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),
+            rows,
+            columns,
+            resident: RESIDENT,
+        }
+    }
+
     /// All outputs; kernels are `W` wide, or of any width if `W` is 0.
     #[inline(always)]
     fn all<S: Simd<T>, const W: usize>(&self, s: S, y: &mut [T::Lanes], arg: &mut [T::Bytes]) {
@@ -370,7 +413,7 @@ fn rectify<T: Real, S: Simd<T>>(
 
 /// Writes the largest of the four values of a window, or zero if that is larger, and its place, or 4 if it is not positive.
 #[inline(always)]
-fn largest<T: Real, S: Simd<T>>(s: S, values: [S::V; 4], y: &mut T::Lanes, arg: &mut T::Bytes) {
+pub(super) fn largest<T: Real, S: Simd<T>>(s: S, values: [S::V; 4], y: &mut T::Lanes, arg: &mut T::Bytes) {
     let [a, b, c, d] = values;
     let none = s.splat_bytes(4);
     if s.any_nan(a, b) || s.any_nan(c, d) {

@@ -11,6 +11,7 @@
 //! Bytes: `x`, `w` and `b` read once, `y` and one byte per output written. For `seed`, that is 160 KB for 16 samples
 //! instead of 940 KB, and the 1.56 MFLOP of the convolution are what takes the time.
 
+mod few;
 mod lanes;
 
 use super::real::Real;

@@ -147,6 +147,7 @@ impl<T: Real> Convolution<'_, T> {
                     8.. => self.block_of_outputs::<S, 8, 3, W>(s, band, channels, at, weights, y),
                     6.. => self.block_of_outputs::<S, 6, 4, W>(s, band, channels, at, weights, y),
                     4.. => self.block_of_outputs::<S, 4, 6, 0>(s, band, channels, at, weights, y),
+                    3 => self.block_of_outputs::<S, 3, 6, 0>(s, band, channels, at, weights, y),
                     2.. => self.block_of_outputs::<S, 2, 8, 0>(s, band, channels, at, weights, y),
                     _ => self.block_of_outputs::<S, 1, 8, 0>(s, band, channels, at, weights, y),
                 }
@@ -206,7 +207,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// Puts the weights of some input channels for `K` output channels from `o` side by side.
     #[inline(always)]
-    fn pack<const K: usize>(&self, o: usize, channels: Range<usize>, to: &mut [[T; K]]) {
+    pub(super) fn pack<const K: usize>(&self, o: usize, channels: Range<usize>, to: &mut [[T; K]]) {
         let steps = &self.steps;
         let (height, width) = (self.rows.taps.len(), self.columns.taps.len());
         if height * width == 0 {
@@ -217,6 +218,14 @@ impl<T: Real> Convolution<'_, T> {
             let mut from = [&self.w[..0]; K];
             for j in 0..K {
                 from[j] = &self.w[steps.first + (o + j) * steps.output + i * steps.input..][..span];
+            }
+            if (steps.row, steps.column) == (width, 1) {
+                for (tap, to) in to.iter_mut().enumerate() {
+                    for j in 0..K {
+                        to[j] = from[j][tap];
+                    }
+                }
+                continue;
             }
             for (ky, to) in to.chunks_exact_mut(width).enumerate() {
                 for (kx, to) in to.iter_mut().enumerate() {

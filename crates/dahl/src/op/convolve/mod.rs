@@ -16,8 +16,10 @@
 
 pub(super) mod band;
 pub(super) mod block;
+mod compact;
 mod reduced;
 
+use super::flat::Flat;
 use super::real::Real;
 use super::simd::{Kernel, Simd};
 use super::window::Window;
@@ -138,9 +140,13 @@ pub(super) struct Convolution<'a, T: Real> {
 impl<T: Real> Convolution<'_, T> {
     /// Computes it. One function for all codelets, so that it is compiled once.
     pub(super) fn run(&self, y: &mut [T::Lanes]) {
-        let len =
-            if self.is_reducible() { self.reduced_len().max(self.copied_len()) } else { self.copied_len() };
-        T::scratch(len, |scratch| T::dispatch(Run { convolution: self, y, scratch }));
+        let flat = self.flat();
+        let len = match &flat {
+            Some(flat) => self.flat_len(flat),
+            None if self.is_reducible() => self.reduced_len().max(self.copied_len()),
+            None => self.copied_len(),
+        };
+        T::scratch(len, |scratch| T::dispatch(Run { convolution: self, flat, y, scratch }));
     }
 
     /// Groups of samples.
@@ -151,6 +157,7 @@ impl<T: Real> Convolution<'_, T> {
 
 struct Run<'a, 'b, T: Real> {
     convolution: &'a Convolution<'b, T>,
+    flat: Option<Flat>,
     y: &'a mut [T::Lanes],
     scratch: &'a mut [T::Lanes],
 }
@@ -160,7 +167,10 @@ impl<T: Real> Kernel<T> for Run<'_, '_, T> {
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Run { convolution, y, scratch } = self;
+        let Run { convolution, flat, y, scratch } = self;
+        if let Some(flat) = flat {
+            return convolution.compact(s, &flat, y, scratch);
+        }
         if convolution.is_reducible() && convolution.is_moderate(s) {
             return convolution.reduced(s, y, scratch);
         }

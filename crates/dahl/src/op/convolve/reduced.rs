@@ -119,7 +119,7 @@ impl<T: Real> Convolution<'_, T> {
         // The squares of the largest values times the sums of a hundred channels have room.
         let exponent = if size_of::<T>() == 4 { 56 } else { 500 };
         let bound = f64::powi(2.0, exponent);
-        if !self.w.iter().all(|w| w.wide().abs() < bound) {
+        if !self.w.iter().fold(true, |so_far, w| so_far & (w.wide().abs() < bound)) {
             return false;
         }
         // What overflows when multiplied by this is infinite or NaN; times zero, both are NaN.

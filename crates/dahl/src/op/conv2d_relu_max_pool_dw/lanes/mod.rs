@@ -6,7 +6,10 @@
 
 mod pairs;
 
+use crate::op::conv2d_dw::few::Few;
 use crate::op::conv2d_relu_max_pool::checked_size;
+use crate::op::convolve::Axis;
+use crate::op::flat::Flat;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::sums::all_finite;
@@ -37,7 +40,8 @@ struct Job<'a, T: Real> {
     /// Which rows and columns `dy` holds.
     pys: Range<usize>,
     pxs: Range<usize>,
-    /// Columns of the convolution's output.
+    /// Rows and columns of the convolution's output.
+    out_height: usize,
     out_width: usize,
 }
 
@@ -47,7 +51,11 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (mut dw, mut db) = (call.output::<T>(0), call.output::<T>(1));
     let window = Window { stride: call.int(0), pad: call.int(1) };
     let (kys, kxs) = (dw.region().range(2), dw.region().range(3));
-    let covered = x.extent()[3] + 2 * window.pad;
+    let n_outputs = |dim: usize| {
+        let covered = x.extent()[dim] + 2 * window.pad;
+        covered.saturating_sub(dw.extent()[dim]) / window.stride + 1
+    };
+    let (out_height, out_width) = (n_outputs(2), n_outputs(3));
     let job = Job::<T> {
         x: T::lanes(x.contiguous()),
         dy: T::lanes(dy.contiguous()),
@@ -62,7 +70,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         size: checked_size(call.int(3))?,
         pys: dy.region().range(2),
         pxs: dy.region().range(3),
-        out_width: covered.saturating_sub(dw.extent()[3]) / window.stride + 1,
+        out_height,
+        out_width,
     };
     let has_bias = dw.region().lo()[1..] == [0, 0, 0];
     let (dw, db) = (dw.contiguous(), db.contiguous());
@@ -71,11 +80,14 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
-    // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
-    let is_finite = is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy));
-    if !(is_finite && job.pairs((&kys, &kxs), dw)) {
-        job.all(s, (kys, kxs), dw);
+    let few = job.few((&kys, &kxs));
+    if !few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw)) {
+        let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
+        // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
+        let is_finite = is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy));
+        if !(is_finite && job.pairs((&kys, &kxs), dw)) {
+            job.all(s, (kys, kxs), dw);
+        }
     }
     for (k, sum) in db.iter_mut().enumerate() {
         *sum +=
@@ -94,6 +106,37 @@ struct Place {
 }
 
 impl<T: Real> Job<'_, T> {
+    /// The gradients of weights from few samples, as the convolution by itself has them: from all of its output.
+    fn few(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> Option<Few<'_, T>> {
+        let is_first = [&self.rows, &self.columns, &self.pys, &self.pxs].iter().all(|range| range.start == 0);
+        let axis = |inputs: &Range<usize>, taps: &Range<usize>, n_outputs: usize| {
+            let (inputs, taps) = (inputs.clone(), taps.clone());
+            Axis { window: self.window, inputs, taps, outputs: 0..n_outputs }
+        };
+        let axes = [&axis(&self.rows, kys, self.out_height), &axis(&self.columns, kxs, self.out_width)];
+        let few = Few::new((self.x, self.n_samples), [self.n_kernels, self.n_channels], axes);
+        few.filter(|_| is_first)
+    }
+
+    /// The gradients of the convolution's output for one sample: zero but where the maxima are.
+    #[inline(always)]
+    fn full_gradient(&self, flat: &Flat, sample: usize, to: &mut [T::Lanes]) {
+        let (sample, n_places) = (sample % T::LANES, self.size * self.size);
+        let to = T::flat_mut(to);
+        to.fill(T::default());
+        let windows = self.dy.iter().zip(self.arg).enumerate();
+        for (i, (dy, arg)) in windows {
+            let place = usize::from(arg.as_ref()[sample]);
+            if place < n_places {
+                let (px, rest) = (i % self.pxs.len(), i / self.pxs.len());
+                let (py, k) = (rest % self.pys.len(), rest / self.pys.len());
+                let row = py * self.stride + place / self.size;
+                let column = px * self.stride + place % self.size;
+                to[k * flat.n_vectors * T::LANES + row * flat.pitch + column] += dy.as_ref()[sample];
+            }
+        }
+    }
+
     /// All gradients of weights, a channel at a time, whose share of `dy` then stays in the first cache. Few blocks, as each is
     /// code of its own, and pools of this kind are seldom used.
     #[inline(always)]

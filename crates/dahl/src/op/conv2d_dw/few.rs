@@ -1,0 +1,153 @@
+//! Few samples, one at a time with its pixels side by side (`op/flat`): a block of output channels by taps in registers, per vector of
+//! outputs one of `dy` per channel and one of `x` per tap. Sums run lane by lane over the vectors of a sample, then across lanes,
+//! then over samples.
+
+use crate::op::convolve::Axis;
+use crate::op::flat::Flat;
+use crate::op::real::Real;
+use crate::op::simd::{Kernel, Simd};
+use crate::op::sums::{across, all_finite};
+
+/// Output channels, and taps of whatever input channels, of a block: as many sums as are added up across lanes at a time.
+const KERNELS: usize = 4;
+const TAPS: usize = 4;
+
+/// The gradients of weights from a few samples.
+pub(in crate::op) struct Few<'a, T: Real> {
+    flat: Flat,
+    /// `x[c,iy,ix]` in lanes.
+    x: &'a [T::Lanes],
+    n_samples: usize,
+    n_kernels: usize,
+    n_channels: usize,
+    /// Rows and columns of taps.
+    taps: [usize; 2],
+}
+
+/// One sample.
+struct Sample<'a, T: Real> {
+    few: &'a Few<'a, T>,
+    /// Its pixels side by side.
+    x: &'a [T::Lanes],
+    /// As many vectors per plane as there are of outputs; zero where there is no output.
+    dy: &'a [T::Lanes],
+    /// What it is added to, if all of it is finite.
+    dw: &'a mut [T],
+}
+
+impl<'a, T: Real> Few<'a, T> {
+    /// For some samples of `x`, and of output and input channels; none if they are not that few.
+    pub(in crate::op) fn new(
+        (x, n_samples): (&'a [T::Lanes], usize),
+        [n_kernels, n_channels]: [usize; 2],
+        axes: [&Axis; 2],
+    ) -> Option<Self> {
+        let flat = Flat::new::<T>(n_samples, (n_channels, n_kernels), axes)?;
+        let taps = axes.map(|axis| axis.taps.len());
+        (n_kernels * n_channels > 0).then_some(Few { flat, x, n_samples, n_kernels, n_channels, taps })
+    }
+
+    /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients, that would
+    /// be NaN. Returns whether it did. `gradients` puts those of one sample side by side.
+    pub(in crate::op) fn add(&self, gradients: impl Fn(&Flat, usize, &mut [T::Lanes]), dw: &mut [T]) -> bool {
+        let n_pixels = self.flat.pixels_len::<T>(self.n_channels);
+        let n_gradients = self.n_kernels * self.flat.n_vectors;
+        T::scratch(n_pixels + n_gradients + dw.len().div_ceil(T::LANES), |scratch| {
+            let (x, rest) = scratch.split_at_mut(n_pixels);
+            let (dy, sums) = rest.split_at_mut(n_gradients);
+            let sums = &mut T::flat_mut(sums)[..dw.len()];
+            sums.fill(T::default());
+            for sample in 0..self.n_samples {
+                self.flat.pixels::<T>(self.x, sample, false, T::flat_mut(x));
+                gradients(&self.flat, sample, dy);
+                if !T::dispatch(Sample { few: self, x, dy, dw: sums }) {
+                    return false;
+                }
+            }
+            for (dw, &sum) in dw.iter_mut().zip(&*sums) {
+                *dw += sum;
+            }
+            true
+        })
+    }
+}
+
+impl<T: Real> Kernel<T> for Sample<'_, T> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) -> bool {
+        let is_finite = all_finite(s, self.x) && all_finite(s, self.dy);
+        if is_finite {
+            self.add(s);
+        }
+        is_finite
+    }
+}
+
+impl<T: Real> Sample<'_, T> {
+    #[inline(always)]
+    fn add<S: Simd<T>>(self, s: S) {
+        let &Few { ref flat, n_kernels, n_channels, taps: [height, width], .. } = self.few;
+        let per_channel = height * width;
+        let n_taps = n_channels * per_channel;
+        for first in (0..n_taps).step_by(TAPS) {
+            // Those beyond the last are computed like it, and left out.
+            let steps = [0, 1, 2, 3].map(|j| {
+                let tap = (first + j).min(n_taps - 1);
+                flat.step(tap / per_channel, tap % per_channel / width, tap % width)
+            });
+            for k in (0..n_kernels).step_by(KERNELS) {
+                let kernels = [0, 1, 2, 3].map(|i| (k + i).min(n_kernels - 1));
+                let mut sums = [[T::ZERO_LANES; TAPS]; KERNELS];
+                if const { S::ACCUMULATORS >= KERNELS * TAPS } {
+                    self.block::<S, KERNELS>(s, kernels, steps, &mut sums);
+                } else {
+                    for (&kernel, sums) in kernels.iter().zip(&mut sums) {
+                        self.block::<S, 1>(s, [kernel], steps, std::array::from_mut(sums));
+                    }
+                }
+                let mut results = [[T::default(); TAPS]; KERNELS];
+                across(s, sums.as_flattened(), results.as_flattened_mut());
+                for (k, results) in (k..n_kernels).zip(results) {
+                    let dw = &mut self.dw[k * n_taps..][..n_taps];
+                    for (dw, result) in dw[first..].iter_mut().zip(results) {
+                        *dw += result;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums of `K` output channels.
+    #[inline(always)]
+    fn block<S: Simd<T>, const K: usize>(
+        &self,
+        s: S,
+        kernels: [usize; K],
+        steps: [usize; TAPS],
+        sums: &mut [[T::Lanes; TAPS]; K],
+    ) {
+        let n_vectors = self.few.flat.n_vectors;
+        let rows = kernels.map(|k| &self.dy[k * n_vectors..][..n_vectors]);
+        let pixels = steps.map(|step| &T::lanes(&T::flat(self.x)[step..])[..n_vectors]);
+        let mut chains = [[s.zero(); TAPS]; K];
+        for v in 0..n_vectors {
+            let mut values = [s.zero(); TAPS];
+            for j in 0..TAPS {
+                values[j] = s.load(&pixels[j][v]);
+            }
+            for i in 0..K {
+                let gradient = s.load(&rows[i][v]);
+                for j in 0..TAPS {
+                    chains[i][j] = s.mul_add(gradient, values[j], chains[i][j]);
+                }
+            }
+        }
+        for i in 0..K {
+            for j in 0..TAPS {
+                s.store(chains[i][j], &mut sums[i][j]);
+            }
+        }
+    }
+}

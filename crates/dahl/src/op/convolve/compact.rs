@@ -1,0 +1,177 @@
+//! Few samples, one at a time with its pixels side by side (`op/flat`): a block of output channels by vectors of neighbouring outputs in
+//! registers. Each output is the chain of multiply-adds of the plain convolution, and zeros beyond the border.
+
+use super::{Convolution, Finish, STACK_TAPS};
+use crate::op::flat::{Flat, VECTORS};
+use crate::op::real::Real;
+use crate::op::simd::Simd;
+use crate::op::sums::are_finite;
+use std::ops::Range;
+
+impl<T: Real> Convolution<'_, T> {
+    /// How its pixels lie side by side, if they should.
+    pub(in crate::op) fn flat(&self) -> Option<Flat> {
+        let axes = [&self.rows, &self.columns];
+        let flat = Flat::new::<T>(self.n_samples, (self.n_inputs, self.n_outputs), axes)?;
+        // An infinite weight times the zero of padding would be NaN.
+        (!flat.has_padding() || are_finite(self.w)).then_some(flat)
+    }
+
+    /// Vectors that it needs: pixels, then outputs.
+    pub(in crate::op) fn flat_len(&self, flat: &Flat) -> usize {
+        flat.pixels_len::<T>(self.n_inputs) + self.n_outputs * flat.n_vectors
+    }
+
+    /// All outputs.
+    #[inline(always)]
+    pub(super) fn compact<S: Simd<T>>(
+        &self,
+        s: S,
+        flat: &Flat,
+        y: &mut [T::Lanes],
+        scratch: &mut [T::Lanes],
+    ) {
+        let [height, width] = flat.outputs;
+        for sample in 0..self.n_samples {
+            let sums = T::flat(self.flat_outputs(s, flat, sample, scratch));
+            let planes = sums.chunks_exact(flat.n_vectors * T::LANES).take(self.n_outputs);
+            for (o, sums) in planes.enumerate() {
+                let first = o * self.planes.len + self.planes.first;
+                for (r, sums) in sums.chunks(flat.pitch).take(height).enumerate() {
+                    let row = first.wrapping_add_signed(r.cast_signed() * self.planes.row);
+                    if self.planes.column == 1 {
+                        for (c, (y, &sum)) in y[row..][..width].iter_mut().zip(sums).enumerate() {
+                            self.write(sum, (row + c, sample), y);
+                        }
+                    } else {
+                        let mut at = row;
+                        for &sum in &sums[..width] {
+                            self.write(sum, (at, sample), &mut y[at]);
+                            at = at.wrapping_add_signed(self.planes.column);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a sum where it belongs.
+    #[inline(always)]
+    fn write(&self, sum: T, (at, sample): (usize, usize), y: &mut T::Lanes) {
+        let y = &mut y.as_mut()[sample % T::LANES];
+        let before = if self.accumulate { *y } else { T::default() };
+        let sum = if self.accumulate { before + sum } else { sum };
+        *y = match self.finish {
+            Finish::Sum => sum,
+            Finish::Rectified => {
+                if T::default() > sum {
+                    T::default()
+                } else {
+                    sum
+                }
+            }
+            Finish::Where(rectified) => {
+                if rectified[at].as_ref()[sample] > T::default() {
+                    sum
+                } else {
+                    before
+                }
+            }
+        };
+    }
+
+    /// The sums of one sample: planes of `n_vectors`.
+    #[inline(always)]
+    pub(in crate::op) fn flat_outputs<'a, S: Simd<T>>(
+        &self,
+        s: S,
+        flat: &Flat,
+        sample: usize,
+        scratch: &'a mut [T::Lanes],
+    ) -> &'a [T::Lanes] {
+        let (x, y) = scratch.split_at_mut(flat.pixels_len::<T>(self.n_inputs));
+        flat.pixels(self.x, sample, self.is_turned, T::flat_mut(x));
+        let x = T::flat(x);
+        let per_channel = self.rows.taps.len() * self.columns.taps.len();
+        let most = (STACK_TAPS / per_channel).max(1);
+        let mut weights = [T::default(); STACK_TAPS * 8];
+        let mut o = 0;
+        while o < self.n_outputs {
+            let mut first = 0;
+            let y = &mut y[o * flat.n_vectors..];
+            let mut n = 0;
+            // Once even without any channel: the bias is due all the same.
+            while first < self.n_inputs.max(1) {
+                let channels = first..(first + most).min(self.n_inputs);
+                let some = (o, channels);
+                n = match self.n_outputs - o {
+                    8.. if S::ACCUMULATORS >= 24 => {
+                        self.some_outputs::<S, 8>(s, flat, some, x, &mut weights, y)
+                    }
+                    2.. => self.some_outputs::<S, 2>(s, flat, some, x, &mut weights, y),
+                    _ => self.some_outputs::<S, 1>(s, flat, some, x, &mut weights, y),
+                };
+                first += most;
+            }
+            o += n;
+        }
+        y
+    }
+
+    /// Adds some input channels to `K` output channels from `o`. Returns `K`.
+    #[inline(always)]
+    fn some_outputs<S: Simd<T>, const K: usize>(
+        &self,
+        s: S,
+        flat: &Flat,
+        (o, channels): (usize, Range<usize>),
+        x: &[T],
+        weights: &mut [T],
+        y: &mut [T::Lanes],
+    ) -> usize {
+        let (height, width) = (self.rows.taps.len(), self.columns.taps.len());
+        let n_taps = channels.len() * height * width;
+        let weights = &mut weights.as_chunks_mut::<K>().0[..n_taps];
+        self.pack(o, channels.clone(), weights);
+        // Where the pixels of each tap lie.
+        let mut steps = [0; STACK_TAPS];
+        for (channel, steps) in channels.clone().zip(steps.chunks_exact_mut(height * width)) {
+            for (ky, steps) in steps.chunks_exact_mut(width).enumerate() {
+                for (kx, step) in steps.iter_mut().enumerate() {
+                    *step = flat.step(channel, ky, kx);
+                }
+            }
+        }
+        for first in (0..flat.n_vectors).step_by(VECTORS) {
+            let mut sums = [[s.zero(); VECTORS]; K];
+            for i in 0..K {
+                for j in 0..VECTORS {
+                    sums[i][j] = match self.bias {
+                        _ if channels.start > 0 => s.load(&y[i * flat.n_vectors + first + j]),
+                        Some(bias) => s.splat(bias[o + i]),
+                        None => s.zero(),
+                    };
+                }
+            }
+            for (weights, &step) in weights.iter().zip(&steps) {
+                let x = T::lanes(&x[first * T::LANES + step..][..VECTORS * T::LANES]);
+                let mut values = [s.zero(); VECTORS];
+                for j in 0..VECTORS {
+                    values[j] = s.load(&x[j]);
+                }
+                for i in 0..K {
+                    let weight = s.splat(weights[i]);
+                    for j in 0..VECTORS {
+                        sums[i][j] = s.mul_add(weight, values[j], sums[i][j]);
+                    }
+                }
+            }
+            for i in 0..K {
+                for j in 0..VECTORS {
+                    s.store(sums[i][j], &mut y[i * flat.n_vectors + first + j]);
+                }
+            }
+        }
+        K
+    }
+}
