@@ -26,18 +26,12 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
         outputs: y.region().range(dim),
     };
     let (rows, columns) = (axis(2), axis(3));
-    let (n_inputs, per_channel) = (x.region().shape()[1], rows.taps.len() * columns.taps.len());
+    let n_inputs = x.region().shape()[1];
     let convolution = Convolution {
         x: T::lanes(x.contiguous()),
         is_turned: false,
         w: w.contiguous(),
-        steps: WeightSteps {
-            first: 0,
-            output: n_inputs * per_channel,
-            input: per_channel,
-            row: columns.taps.len(),
-            column: 1,
-        },
+        steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
         bias: (w.region().lo()[1..] == [0, 0, 0]).then(|| b.contiguous()),
         accumulate: call.accumulate(),
         finish,

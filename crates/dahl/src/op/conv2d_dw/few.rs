@@ -12,6 +12,9 @@ use crate::op::sums::{across, all_finite};
 const KERNELS: usize = 4;
 const TAPS: usize = 4;
 
+/// Gradients that are held until all samples are known to be finite.
+const MOST_WEIGHTS: usize = 65_536;
+
 /// The gradients of weights from a few samples.
 pub(in crate::op) struct Few<'a, T: Real> {
     flat: Flat,
@@ -36,7 +39,7 @@ struct Sample<'a, T: Real> {
 }
 
 impl<'a, T: Real> Few<'a, T> {
-    /// For some samples of `x`, and of output and input channels; none if they are not that few.
+    /// For some samples of `x`, and of output and input channels; none if samples are not that few, or weights are many.
     pub(in crate::op) fn new(
         (x, n_samples): (&'a [T::Lanes], usize),
         [n_kernels, n_channels]: [usize; 2],
@@ -44,7 +47,9 @@ impl<'a, T: Real> Few<'a, T> {
     ) -> Option<Self> {
         let flat = Flat::new::<T>(n_samples, (n_channels, n_kernels), axes)?;
         let taps = axes.map(|axis| axis.taps.len());
-        (n_kernels * n_channels > 0).then_some(Few { flat, x, n_samples, n_kernels, n_channels, taps })
+        let n_weights = n_kernels * n_channels * taps[0] * taps[1];
+        let few = Few { flat, x, n_samples, n_kernels, n_channels, taps };
+        (1..=MOST_WEIGHTS).contains(&n_weights).then_some(few)
     }
 
     /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients, that would

@@ -1,6 +1,6 @@
 //! A block of output channels by taps in registers, lanes over samples: per output pixel one vector of `dy` per channel and
 //! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
-//! groups, and across lanes once at the end; the padding lanes of a ragged group are not added.
+//! groups, and across lanes once at the end; the padding lanes of a ragged group are not added. Few samples are computed one at a time (`few`).
 
 use super::few::Few;
 use crate::op::convolve::Axis;

@@ -1,7 +1,7 @@
 //! Lanes over samples. The usual squares of 2 side by side are computed in registers: four sums for each of a block of output
 //! channels, then their maxima. Other pools, and windows at the border, take their values from a strip of memory that stays
 //! in the first cache, into which the convolution's own kernel writes. Small images are copied with zeros around them, so that no
-//! window of theirs is at the border. Either way every sum is the chain of multiply-adds
+//! window of theirs is at the border. Few samples are computed one at a time (`few`). Either way every sum is the chain of multiply-adds
 //! that the convolution by itself would be.
 //!
 //! Per tap of a window and 4 channels: 16 multiply-adds and 8 loads, of which a core with AVX-512 does one each per cycle. Per
@@ -148,18 +148,11 @@ impl<T: Real> Pooled<'_, T> {
         };
         let rows = self.axis(&self.rows, &self.kys, &outputs(&self.pys));
         let columns = self.axis(&self.columns, &self.kxs, &outputs(&self.pxs));
-        let per_channel = self.kys.len() * self.kxs.len();
         Convolution {
             x: self.x,
             is_turned: false,
             w: self.w,
-            steps: WeightSteps {
-                first: 0,
-                output: self.n_channels * per_channel,
-                input: per_channel,
-                row: self.kxs.len(),
-                column: 1,
-            },
+            steps: WeightSteps::whole(self.n_channels, self.kys.len(), self.kxs.len()),
             bias: Some(self.b),
             accumulate: false,
             finish: Finish::Sum,

@@ -28,7 +28,7 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,py,px] arg[n,k,py,px] \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool, 3, [L R R L L]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool, 4, [L R R L L]),
 )
 .samples(sample);
 

@@ -61,22 +61,11 @@ impl<T: Real> Convolution<'_, T> {
         let y = &mut y.as_mut()[sample % T::LANES];
         let before = if self.accumulate { *y } else { T::default() };
         let sum = if self.accumulate { before + sum } else { sum };
+        let is_positive = |rectified: &[T::Lanes]| rectified[at].as_ref()[sample] > T::default();
         *y = match self.finish {
-            Finish::Sum => sum,
-            Finish::Rectified => {
-                if T::default() > sum {
-                    T::default()
-                } else {
-                    sum
-                }
-            }
-            Finish::Where(rectified) => {
-                if rectified[at].as_ref()[sample] > T::default() {
-                    sum
-                } else {
-                    before
-                }
-            }
+            Finish::Rectified if T::default() > sum => T::default(),
+            Finish::Where(rectified) if !is_positive(rectified) => before,
+            Finish::Sum | Finish::Rectified | Finish::Where(_) => sum,
         };
     }
 

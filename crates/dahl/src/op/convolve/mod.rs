@@ -11,6 +11,9 @@
 //!   broadcast weight per channel. At the border a block looks for each tap and column whether it is there, which costs
 //!   nothing beside the multiply-adds of all channels.
 //!
+//! Where it pays, there are two other ways: `reduced.rs`, with fewer multiplications, for 3x3 taps over many channels; and `compact.rs`, with
+//! vectors of neighbouring pixels, where samples are too few for vectors of their own.
+//!
 //! Per multiply-add of a full block of 8 channels by 3 columns, 11/24 of a vector is read. Bytes: `x` read once per call from
 //! beyond the second cache, `w` once per band, `y` written once.
 
@@ -84,6 +87,14 @@ pub(super) struct WeightSteps {
     pub(super) input: usize,
     pub(super) row: usize,
     pub(super) column: usize,
+}
+
+impl WeightSteps {
+    /// Those of `w[o,i,ky,kx]`, with nothing in between.
+    pub(super) fn whole(n_inputs: usize, height: usize, width: usize) -> Self {
+        let input = height * width;
+        WeightSteps { first: 0, output: n_inputs * input, input, row: width, column: 1 }
+    }
 }
 
 /// Where an output lies in the plane of its channel: row `r` and column `c` at `first + r * row + c * column`.
