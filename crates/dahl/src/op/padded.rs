@@ -39,8 +39,8 @@ impl Span {
 
     /// Which of its places are pixels: the first place, the first pixel, and how many.
     pub(crate) fn inside(&self) -> (usize, usize, usize) {
-        let (padding, skipped) = (self.padding(), self.skipped());
-        (padding, skipped, self.len.saturating_sub(padding).min(self.n_pixels.saturating_sub(skipped)))
+        let (padding, skipped) = (self.padding().min(self.len), self.skipped().min(self.n_pixels));
+        (padding, skipped, (self.len - padding).min(self.n_pixels - skipped))
     }
 
     /// How many pixels lie before it.
@@ -54,7 +54,7 @@ impl Span {
     }
 }
 
-/// Copies a plane of pixels to where zeros are around it: `to` has what the spans cover, and zeros where there is padding.
+/// Copies a plane of pixels with zeros around it: `to` gets what the spans cover, and zeros where there is padding.
 #[inline(always)]
 pub(crate) fn copy_inside<T: Real, S: Simd<T>>(
     s: S,
@@ -62,11 +62,16 @@ pub(crate) fn copy_inside<T: Real, S: Simd<T>>(
     from: &[T::Lanes],
     to: &mut [T::Lanes],
 ) {
-    let from = from.chunks_exact(columns.n_pixels.max(1)).skip(rows.skipped());
-    let to = to.chunks_exact_mut(columns.len.max(1)).skip(rows.padding());
-    for (from, to) in from.zip(to) {
-        let (from, to) = (from.iter().skip(columns.skipped()), to.iter_mut().skip(columns.padding()));
-        for (from, to) in from.zip(to) {
+    let ((top, skipped_rows, n_rows), (left, skipped, n)) = (rows.inside(), columns.inside());
+    let (above, to) = to.split_at_mut(top * columns.len);
+    let (inside, below) = to.split_at_mut(n_rows * columns.len);
+    above.fill(T::ZERO_LANES);
+    below.fill(T::ZERO_LANES);
+    for (row, to) in inside.chunks_exact_mut(columns.len.max(1)).enumerate() {
+        let from = &from[(skipped_rows + row) * columns.n_pixels + skipped..][..n];
+        to[..left].fill(T::ZERO_LANES);
+        to[left + n..].fill(T::ZERO_LANES);
+        for (from, to) in from.iter().zip(&mut to[left..]) {
             s.store(s.load(from), to);
         }
     }

@@ -12,8 +12,8 @@ use crate::op::sums::{across, all_finite};
 const KERNELS: usize = 4;
 const TAPS: usize = 4;
 
-/// Gradients that are held until all samples are known to be finite.
-const MOST_WEIGHTS: usize = 65_536;
+/// Vectors that take as long as adding up a block of sums across lanes.
+const ACROSS: usize = 8;
 
 /// The gradients of weights from a few samples.
 pub(in crate::op) struct Few<'a, T: Real> {
@@ -34,12 +34,12 @@ struct Sample<'a, T: Real> {
     x: &'a [T::Lanes],
     /// As many vectors per plane as there are of outputs; zero where there is no output.
     dy: &'a [T::Lanes],
-    /// What it is added to, if all of it is finite.
+    /// What it is added to.
     dw: &'a mut [T],
 }
 
 impl<'a, T: Real> Few<'a, T> {
-    /// For some samples of `x`, and of output and input channels; none if samples are not that few, or weights are many.
+    /// For some samples of `x`, and of output and input channels; none if they are not that few.
     pub(in crate::op) fn new(
         (x, n_samples): (&'a [T::Lanes], usize),
         [n_kernels, n_channels]: [usize; 2],
@@ -47,9 +47,11 @@ impl<'a, T: Real> Few<'a, T> {
     ) -> Option<Self> {
         let flat = Flat::new::<T>(n_samples, (n_channels, n_kernels), axes)?;
         let taps = axes.map(|axis| axis.taps.len());
-        let n_weights = n_kernels * n_channels * taps[0] * taps[1];
+        let [height, width] = flat.outputs;
+        // Sums across lanes take as long as several vectors more.
+        let pays = 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
         let few = Few { flat, x, n_samples, n_kernels, n_channels, taps };
-        (1..=MOST_WEIGHTS).contains(&n_weights).then_some(few)
+        (pays && n_kernels * n_channels > 0).then_some(few)
     }
 
     /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients, that would
@@ -57,42 +59,46 @@ impl<'a, T: Real> Few<'a, T> {
     pub(in crate::op) fn add(&self, gradients: impl Fn(&Flat, usize, &mut [T::Lanes]), dw: &mut [T]) -> bool {
         let n_pixels = self.flat.pixels_len::<T>(self.n_channels);
         let n_gradients = self.n_kernels * self.flat.n_vectors;
-        T::scratch(n_pixels + n_gradients + dw.len().div_ceil(T::LANES), |scratch| {
-            let (x, rest) = scratch.split_at_mut(n_pixels);
-            let (dy, sums) = rest.split_at_mut(n_gradients);
-            let sums = &mut T::flat_mut(sums)[..dw.len()];
-            sums.fill(T::default());
-            for sample in 0..self.n_samples {
+        T::scratch(n_pixels + n_gradients, |scratch| {
+            let (x, dy) = scratch.split_at_mut(n_pixels);
+            let put = |sample: usize, x: &mut [T::Lanes], dy: &mut [T::Lanes]| {
                 self.flat.pixels::<T>(self.x, sample, false, T::flat_mut(x));
                 gradients(&self.flat, sample, dy);
-                if !T::dispatch(Sample { few: self, x, dy, dw: sums }) {
+            };
+            for sample in 0..self.n_samples {
+                put(sample, x, dy);
+                if !T::dispatch(AreFinite::<T>(x, dy)) {
                     return false;
                 }
             }
-            for (dw, &sum) in dw.iter_mut().zip(&*sums) {
-                *dw += sum;
+            for sample in 0..self.n_samples {
+                if self.n_samples > 1 {
+                    put(sample, x, dy);
+                }
+                T::dispatch(Sample { few: self, x, dy, dw: &mut *dw });
             }
             true
         })
     }
 }
 
-impl<T: Real> Kernel<T> for Sample<'_, T> {
+/// Whether all pixels and gradients are finite.
+struct AreFinite<'a, T: Real>(&'a [T::Lanes], &'a [T::Lanes]);
+
+impl<T: Real> Kernel<T> for AreFinite<'_, T> {
     type Output = bool;
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) -> bool {
-        let is_finite = all_finite(s, self.x) && all_finite(s, self.dy);
-        if is_finite {
-            self.add(s);
-        }
-        is_finite
+        all_finite(s, self.0) && all_finite(s, self.1)
     }
 }
 
-impl<T: Real> Sample<'_, T> {
+impl<T: Real> Kernel<T> for Sample<'_, T> {
+    type Output = ();
+
     #[inline(always)]
-    fn add<S: Simd<T>>(self, s: S) {
+    fn run<S: Simd<T>>(self, s: S) {
         let &Few { ref flat, n_kernels, n_channels, taps: [height, width], .. } = self.few;
         let per_channel = height * width;
         let n_taps = n_channels * per_channel;
@@ -123,7 +129,9 @@ impl<T: Real> Sample<'_, T> {
             }
         }
     }
+}
 
+impl<T: Real> Sample<'_, T> {
     /// The sums of `K` output channels.
     #[inline(always)]
     fn block<S: Simd<T>, const K: usize>(

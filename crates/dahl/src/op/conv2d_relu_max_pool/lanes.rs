@@ -119,7 +119,6 @@ impl<T: Real> Kernel<T> for Run<'_, T> {
     fn run<S: Simd<T>>(self, s: S) {
         let Run { mut job, spans, copied, y, arg } = self;
         if !copied.is_empty() {
-            copied.fill(T::ZERO_LANES);
             let from = job.x.chunks_exact((job.rows.len() * job.columns.len()).max(1));
             for (from, to) in from.zip(copied.chunks_exact_mut(spans.0.len * spans.1.len)) {
                 copy_inside(s, (&spans.0, &spans.1), from, to);

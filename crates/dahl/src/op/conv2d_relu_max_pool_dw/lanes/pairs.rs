@@ -81,7 +81,6 @@ impl<T: Real> Kernel<T> for Run<'_, T> {
         let Run { job, rows, columns, taps, copied, totals, dw } = self;
         let n_taps = taps.0 * taps.1;
         let (height, width) = (job.rows.len(), job.columns.len());
-        copied.fill(T::ZERO_LANES);
         for c in 0..job.n_channels {
             totals.fill(T::ZERO_LANES);
             for group in 0..job.n_samples.div_ceil(T::LANES) {
