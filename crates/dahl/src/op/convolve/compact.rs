@@ -4,9 +4,26 @@
 use super::{Convolution, Finish, STACK_TAPS};
 use crate::op::flat::{Flat, VECTORS};
 use crate::op::real::Real;
-use crate::op::simd::Simd;
+use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::are_finite;
 use std::ops::Range;
+
+pub(super) struct Compact<'a, 'b, T: Real> {
+    pub(super) convolution: &'a Convolution<'b, T>,
+    pub(super) flat: Flat,
+    pub(super) y: &'a mut [T::Lanes],
+    /// As much as `flat_len`.
+    pub(super) scratch: &'a mut [T::Lanes],
+}
+
+impl<T: Real> Kernel<T> for Compact<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        self.convolution.compact(s, &self.flat, self.y, self.scratch);
+    }
+}
 
 impl<T: Real> Convolution<'_, T> {
     /// How its pixels lie side by side, if they should.
@@ -24,13 +41,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    pub(super) fn compact<S: Simd<T>>(
-        &self,
-        s: S,
-        flat: &Flat,
-        y: &mut [T::Lanes],
-        scratch: &mut [T::Lanes],
-    ) {
+    fn compact<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
         let [height, width] = flat.outputs;
         for sample in 0..self.n_samples {
             let sums = T::flat(self.flat_outputs(s, flat, sample, scratch));

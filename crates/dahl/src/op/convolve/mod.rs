@@ -22,11 +22,12 @@ pub(super) mod block;
 mod compact;
 mod reduced;
 
-use super::flat::Flat;
 use super::real::Real;
 use super::simd::{Kernel, Simd};
 use super::window::Window;
+use compact::Compact;
 use dahl_runtime::codelet::Call;
+use reduced::Reduced;
 use std::ops::Range;
 
 /// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
@@ -149,15 +150,20 @@ pub(super) struct Convolution<'a, T: Real> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Computes it. One function for all codelets, so that it is compiled once.
+    /// Computes it. One function for all codelets, so that it is compiled once; but one each for the ways to do it, because all in one
+    /// leave the compiler without registers.
     pub(super) fn run(&self, y: &mut [T::Lanes]) {
-        let flat = self.flat();
-        let len = match &flat {
-            Some(flat) => self.flat_len(flat),
-            None if self.is_reducible() => self.reduced_len().max(self.copied_len()),
-            None => self.copied_len(),
-        };
-        T::scratch(len, |scratch| T::dispatch(Run { convolution: self, flat, y, scratch }));
+        if let Some(flat) = self.flat() {
+            let len = self.flat_len(&flat);
+            return T::scratch(len, |scratch| T::dispatch(Compact { convolution: self, flat, y, scratch }));
+        }
+        let is_done = self.is_reducible()
+            && T::scratch(self.reduced_len(), |scratch| {
+                T::dispatch(Reduced { convolution: self, y: &mut *y, scratch })
+            });
+        if !is_done {
+            T::scratch(self.copied_len(), |scratch| T::dispatch(Plain { convolution: self, y, scratch }));
+        }
     }
 
     /// Groups of samples.
@@ -166,25 +172,18 @@ impl<T: Real> Convolution<'_, T> {
     }
 }
 
-struct Run<'a, 'b, T: Real> {
+struct Plain<'a, 'b, T: Real> {
     convolution: &'a Convolution<'b, T>,
-    flat: Option<Flat>,
     y: &'a mut [T::Lanes],
     scratch: &'a mut [T::Lanes],
 }
 
-impl<T: Real> Kernel<T> for Run<'_, '_, T> {
+impl<T: Real> Kernel<T> for Plain<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Run { convolution, flat, y, scratch } = self;
-        if let Some(flat) = flat {
-            return convolution.compact(s, &flat, y, scratch);
-        }
-        if convolution.is_reducible() && convolution.is_moderate(s) {
-            return convolution.reduced(s, y, scratch);
-        }
+        let Plain { convolution, y, scratch } = self;
         match convolution.columns.taps.len() {
             3 => convolution.bands::<S, 3>(s, y, scratch),
             5 => convolution.bands::<S, 5>(s, y, scratch),

@@ -20,7 +20,7 @@
 
 use super::{Axis, Convolution, Finish, RESIDENT, STACK_TAPS};
 use crate::op::real::Real;
-use crate::op::simd::Simd;
+use crate::op::simd::{Kernel, Simd};
 use std::ops::Range;
 
 /// Tiles and output channels of a block in registers.
@@ -35,6 +35,27 @@ const CHANNELS: usize = RESIDENT / (PLACES * TILES);
 
 /// Vectors of transformed weights at a time: 512 KiB.
 const WEIGHTS: usize = 8192;
+
+pub(super) struct Reduced<'a, 'b, T: Real> {
+    pub(super) convolution: &'a Convolution<'b, T>,
+    pub(super) y: &'a mut [T::Lanes],
+    /// As much as `reduced_len`.
+    pub(super) scratch: &'a mut [T::Lanes],
+}
+
+impl<T: Real> Kernel<T> for Reduced<'_, '_, T> {
+    /// Whether it was computed: not if something is infinite or very large.
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) -> bool {
+        let is_moderate = self.convolution.is_moderate(s);
+        if is_moderate {
+            self.convolution.reduced(s, self.y, self.scratch);
+        }
+        is_moderate
+    }
+}
 
 /// How a convolution is cut.
 struct Cut {
@@ -113,7 +134,7 @@ impl<T: Real> Convolution<'_, T> {
     /// Whether all values are so small that nothing overflows that would not overflow without transformations. The lanes of samples
     /// that do not exist may hold anything.
     #[inline(always)]
-    pub(super) fn is_moderate<S: Simd<T>>(&self, s: S) -> bool {
+    fn is_moderate<S: Simd<T>>(&self, s: S) -> bool {
         // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
         let (moderate, most) = if size_of::<T>() == 4 { (56, 128) } else { (500, 1024) };
         let bound = f64::powi(2.0, moderate);
@@ -138,7 +159,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    pub(super) fn reduced<S: Simd<T>>(&self, s: S, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+    fn reduced<S: Simd<T>>(&self, s: S, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
         let cut = &self.reduced_cut();
         let (pixels, weights) = scratch.split_at_mut(cut.pixels_len());
         let (n_down, n_across) = self.n_tiles_along();
@@ -397,22 +418,9 @@ fn outputs<T: Real, S: Simd<T>>(s: S, [a, b, c, d]: [S::V; 4]) -> [S::V; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PlaneSteps, WeightSteps};
+    use super::super::{Plain, PlaneSteps, WeightSteps};
     use super::*;
-    use crate::op::simd::Kernel;
     use crate::op::window::Window;
-
-    /// The plain convolution.
-    struct Plain<'a, 'b>(&'a Convolution<'b, f32>, &'a mut [[f32; 16]], &'a mut [[f32; 16]]);
-
-    impl Kernel<f32> for Plain<'_, '_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn run<S: Simd<f32>>(self, s: S) {
-            self.0.bands::<S, 3>(s, self.1, self.2);
-        }
-    }
 
     /// Values like those of images and weights in training, the same every time.
     fn values(n: usize, seed: u64, is_rectified: bool) -> Vec<f32> {
@@ -463,7 +471,8 @@ mod tests {
         let mut plain = reduced.clone();
         convolution.run(f32::lanes_mut(&mut reduced));
         f32::scratch(convolution.copied_len(), |scratch| {
-            f32::dispatch(Plain(&convolution, f32::lanes_mut(&mut plain), scratch));
+            let (convolution, y) = (&convolution, f32::lanes_mut(&mut plain));
+            f32::dispatch(Plain { convolution, y, scratch });
         });
         assert!(reduced != plain, "other roundings");
         let mut squares = [0.0; 2];
