@@ -93,8 +93,10 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
     // An infinite weight times the zero of padding would be NaN.
     let is_copied = has_padding && n_copied <= COPIED && are_finite(job.w);
-    T::scratch(if is_copied { n_copied } else { 0 }, |copied| {
-        T::dispatch(Run { job, spans, copied, y, arg })
+    T::scratch(if is_copied { n_copied } else { 0 }, |copied| match job.kxs.len() {
+        3 => T::dispatch(Run::<T, 3> { job, spans, copied, y, arg }),
+        5 => T::dispatch(Run::<T, 5> { job, spans, copied, y, arg }),
+        _ => T::dispatch(Run::<T, 0> { job, spans, copied, y, arg }),
     });
     Ok(())
 }
@@ -102,7 +104,8 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
 /// Vectors of pixels that are copied with zeros around them: 256 KiB, which stay in the second cache.
 const COPIED: usize = 4096;
 
-struct Run<'a, T: Real> {
+/// Kernels are `W` wide, or of any width if `W` is 0.
+struct Run<'a, T: Real, const W: usize> {
     job: Pooled<'a, T>,
     /// The rows and columns of pixels under all windows.
     spans: (Span, Span),
@@ -112,7 +115,7 @@ struct Run<'a, T: Real> {
     arg: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Kernel<T> for Run<'_, T> {
+impl<T: Real, const W: usize> Kernel<T> for Run<'_, T, W> {
     type Output = ();
 
     #[inline(always)]
@@ -131,11 +134,7 @@ impl<T: Real> Kernel<T> for Run<'_, T> {
             job.window = Window { stride, pad: 0 };
             (job.rows, job.columns) = (top..top + spans.0.len, left..left + spans.1.len);
         }
-        match job.kxs.len() {
-            3 => job.all::<S, 3>(s, y, arg),
-            5 => job.all::<S, 5>(s, y, arg),
-            _ => job.all::<S, 0>(s, y, arg),
-        }
+        job.all::<S, W>(s, y, arg);
     }
 }
 

@@ -150,8 +150,8 @@ pub(super) struct Convolution<'a, T: Real> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Computes it. One function for all codelets, so that it is compiled once; but one each for the ways to do it, because all in one
-    /// leave the compiler without registers.
+    /// Computes it. One function for all codelets, so that it is compiled once; but one each for the ways to do it, because the compiler
+    /// makes less of them all in one.
     pub(super) fn run(&self, y: &mut [T::Lanes]) {
         if let Some(flat) = self.flat() {
             let len = self.flat_len(&flat);
@@ -162,7 +162,11 @@ impl<T: Real> Convolution<'_, T> {
                 T::dispatch(Reduced { convolution: self, y: &mut *y, scratch })
             });
         if !is_done {
-            T::scratch(self.copied_len(), |scratch| T::dispatch(Plain { convolution: self, y, scratch }));
+            T::scratch(self.copied_len(), |scratch| match self.columns.taps.len() {
+                3 => T::dispatch(Plain::<T, 3> { convolution: self, y, scratch }),
+                5 => T::dispatch(Plain::<T, 5> { convolution: self, y, scratch }),
+                _ => T::dispatch(Plain::<T, 0> { convolution: self, y, scratch }),
+            });
         }
     }
 
@@ -172,23 +176,19 @@ impl<T: Real> Convolution<'_, T> {
     }
 }
 
-struct Plain<'a, 'b, T: Real> {
+/// Kernels are `W` wide, or of any width if `W` is 0.
+struct Plain<'a, 'b, T: Real, const W: usize> {
     convolution: &'a Convolution<'b, T>,
     y: &'a mut [T::Lanes],
     scratch: &'a mut [T::Lanes],
 }
 
-impl<T: Real> Kernel<T> for Plain<'_, '_, T> {
+impl<T: Real, const W: usize> Kernel<T> for Plain<'_, '_, T, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Plain { convolution, y, scratch } = self;
-        match convolution.columns.taps.len() {
-            3 => convolution.bands::<S, 3>(s, y, scratch),
-            5 => convolution.bands::<S, 5>(s, y, scratch),
-            _ => convolution.bands::<S, 0>(s, y, scratch),
-        }
+        self.convolution.bands::<S, W>(s, self.y, self.scratch);
     }
 }
 

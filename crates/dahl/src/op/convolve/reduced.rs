@@ -472,7 +472,7 @@ mod tests {
         convolution.run(f32::lanes_mut(&mut reduced));
         f32::scratch(convolution.copied_len(), |scratch| {
             let (convolution, y) = (&convolution, f32::lanes_mut(&mut plain));
-            f32::dispatch(Plain { convolution, y, scratch });
+            f32::dispatch(Plain::<f32, 3> { convolution, y, scratch });
         });
         assert!(reduced != plain, "other roundings");
         let mut squares = [0.0; 2];
