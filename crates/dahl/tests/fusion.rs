@@ -129,6 +129,33 @@ fn gradients_that_are_not_added_up_from_parts_stay_separate() {
     assert!(weights(true) == weights(false));
 }
 
+/// Few samples are computed one at a time, fused or not: a first layer, an inner one that has an odd number of rows, and a batch that leaves one over.
+#[test]
+fn few_samples_have_the_same_bits() {
+    let conv = |filters, kernel, padding| Conv2d::new(filters, kernel).padding(padding);
+    let model = Sequential::new([1, 8, 8]).layer(conv(7, 3, 2)).relu().max_pool(2);
+    let inner =
+        Sequential::new([1, 8, 8]).layer(conv(3, 3, 3)).relu().layer(conv(5, 5, 2)).relu().max_pool(2);
+    let mut data = digits();
+    data.train.truncate(33);
+    data.test.truncate(1);
+    for model in [model.flatten().dense(10), inner.flatten().dense(10)] {
+        for tiles in ["n=1", "n=2", "n=16"] {
+            for dtype in [Dtype::F32, Dtype::F64] {
+                let weights = |fusion: bool| {
+                    let mut cut = CutOptions { fusion, ..CutOptions::default() };
+                    cut.set_tiles(tiles).unwrap();
+                    let mut model = model.clone();
+                    let report = trainer(2).dtype(dtype).batch(17).cut(cut).fit(&mut model, &data).unwrap();
+                    assert_eq!(!fused(&report.plans).is_empty(), fusion);
+                    model.weights().unwrap().iter().map(|weight| weight.to_bits()).collect::<Vec<u64>>()
+                };
+                assert!(weights(true) == weights(false), "{tiles}, {dtype}");
+            }
+        }
+    }
+}
+
 #[test]
 fn rectifiers_between_convolutions_are_fused_both_ways() {
     let conv =

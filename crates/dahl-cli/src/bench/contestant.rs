@@ -107,6 +107,8 @@ struct Process {
     answers: Receiver<String>,
     /// The last that it said on standard error, if we listen.
     complaint: Arc<Mutex<String>>,
+    /// Closed when it has said all.
+    complaints: Receiver<()>,
     patience: Duration,
 }
 
@@ -127,10 +129,12 @@ impl Process {
             thread::spawn(move || lines.into_iter().try_for_each(|line| sender.send(line)));
         }
         let complaint = Arc::new(Mutex::new(String::new()));
+        let (open, complaints) = channel();
         if let Some(errors) = child.stderr.take() {
             let complaint = Arc::clone(&complaint);
             let lines = BufReader::new(errors).lines().map_while(Result::ok);
             thread::spawn(move || {
+                let _open = open;
                 for line in lines.filter(|line| !line.trim().is_empty()) {
                     if let Ok(mut last) = complaint.lock() {
                         *last = line;
@@ -138,7 +142,7 @@ impl Process {
                 }
             });
         }
-        Ok(Process { input: child.stdin.take(), child, answers, complaint, patience })
+        Ok(Process { input: child.stdin.take(), child, answers, complaint, complaints, patience })
     }
 
     /// Writes a line. Somebody who does not listen any more does not answer either, which says more.
@@ -169,8 +173,9 @@ impl Process {
 
     /// Why it ended, as far as it said so.
     fn last_words(&mut self) -> anyhow::Error {
-        // What it wrote last may still be on its way.
         let status = self.end();
+        // What it wrote last may still be on its way.
+        let _ = self.complaints.recv_timeout(GRACE);
         let complaint = self.complaint.lock().map(|last| last.clone()).unwrap_or_default();
         match complaint.is_empty() {
             true => anyhow!("it ended ({status}) without a word"),

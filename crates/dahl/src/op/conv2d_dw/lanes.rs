@@ -49,6 +49,10 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         oys: dy.region().range(2),
         oxs: dy.region().range(3),
     };
+    // A part of the taps or outputs would be added up in another order than where pool and gradient are fused.
+    let is_whole = [2, 3].iter().all(|&dim| {
+        dw.region().range(dim).len() == dw.extent()[dim] && dy.region().range(dim).len() == dy.extent()[dim]
+    });
     let dw = dw.contiguous();
     if !call.accumulate() {
         dw.fill(T::default());
@@ -58,7 +62,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         Axis { window: job.window, inputs, taps, outputs }
     };
     let axes = [&axis(&job.rows, &kys, &job.oys), &axis(&job.columns, &kxs, &job.oxs)];
-    let few = Few::new((job.x, job.n_samples), [job.n_kernels, job.n_channels], axes);
+    let few = Few::new((job.x, job.n_samples), [job.n_kernels, job.n_channels], axes).filter(|_| is_whole);
     if few.is_some_and(|few| few.add(|flat, sample, to| flat.outputs_of::<T>(job.dy, sample, to), dw)) {
         return Ok(());
     }

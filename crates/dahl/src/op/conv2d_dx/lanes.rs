@@ -1,7 +1,7 @@
 //! The gradient of the input as the convolution of `op/convolve`: turned round, the rows of `dy` lie under the taps in their
 //! order. Pixels that are a stride apart lie under the same taps, so every phase of the stride is a convolution of its own,
-//! whose outputs lie a stride apart. Each pixel is one chain of multiply-adds in the order (output channel, row, column) of its
-//! taps. What comes from a pool has a quicker way, `paired`.
+//! whose outputs lie a stride apart. Each pixel is, but for few samples and many channels, one chain of multiply-adds in the order
+//! (output channel, row, column) of its taps. What comes from a pool has a quicker way, `paired`.
 
 use super::paired::Paired;
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
@@ -29,7 +29,9 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
     let (n_samples, n_channels) = (dx.region().shape()[0], dx.region().shape()[1]);
     let dx = T::lanes_mut(dx.contiguous());
     let has_all_taps = kys.start == 0 && kxs.start == 0;
-    if window.stride == 1 && has_all_taps && oxs.start.is_multiple_of(2) {
+    // Few samples have a way of their own in `op/convolve`.
+    let is_few = n_samples * 2 <= T::LANES;
+    if window.stride == 1 && has_all_taps && !is_few && oxs.start.is_multiple_of(2) {
         let paired = Paired {
             dy: T::lanes(dy.contiguous()),
             w: w.contiguous(),

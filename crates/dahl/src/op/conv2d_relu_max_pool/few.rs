@@ -33,6 +33,11 @@ impl<T: Real> Kernel<T> for Few<'_, '_, T> {
                     let rows = &plane[py * stride * flat.pitch..];
                     let at = (k * n_down + py) * n_across..(k * n_down + py + 1) * n_across;
                     let (y, arg) = (&mut y[at.clone()], &mut arg[at]);
+                    if sample == 0 {
+                        // Lanes without a sample become zero.
+                        y.fill(T::ZERO_LANES);
+                        arg.fill(T::ZERO_BYTES);
+                    }
                     if size == 2 && stride == 2 {
                         pairs(s, rows, flat.pitch, sample, y, arg);
                         continue;

@@ -4,8 +4,8 @@
 //! gives. `arg = qy*q + qx` is the place of the maximum, or `q*q` where ReLU lets no gradient through, so that `arg` alone
 //! says where gradients go. Neither channels nor windows are split: a partial sum cannot go through maximum and ReLU.
 //!
-//! The bits are those of the three operations one after the other: the sums run in the same order, and the rest is
-//! exact. The reference rounds like the fast version, once per multiply-add, because of two sums that are nearly equal,
+//! The bits are those of the three operations one after the other, for up to 256 taps, as fusion has them (more make `conv2d` add up in another
+//! way): the sums run in the same order, and the rest is exact. The reference rounds like the fast version, once per multiply-add, because of two sums that are nearly equal,
 //! rounding decides which is the maximum.
 //!
 //! Bytes: `x`, `w` and `b` read once, `y` and one byte per output written. For `seed`, that is 160 KB for 16 samples
@@ -59,7 +59,7 @@ pub(super) static FUSION_BACKWARD: Fusion = Fusion {
 };
 
 /// Where windows overlap, their outputs would be computed several times; where the weights of a block of kernels do not stay
-/// at hand, they would be fetched for every row.
+/// at hand, they would be fetched for every row. `Convolution::is_reducible` relies on the same limit.
 fn pays(found: &Found) -> bool {
     let (Ok(stride), Ok(size), Ok(w)) = (found.int("t"), found.int("q"), found.var("w")) else {
         return false;

@@ -1,5 +1,6 @@
 //! Few samples, one at a time with its pixels side by side (`op/flat`): a block of output channels by vectors of neighbouring outputs in
-//! registers. Each output is the chain of multiply-adds of the plain convolution, and zeros beyond the border.
+//! registers. Each output is the chain of multiply-adds of the plain convolution, with zeros beyond the border, and is added to what is
+//! there as a whole. Lanes without a sample become zero.
 
 use super::{Convolution, Finish, STACK_TAPS};
 use crate::op::flat::{Flat, VECTORS};
@@ -69,6 +70,9 @@ impl<T: Real> Convolution<'_, T> {
     /// Writes a sum where it belongs.
     #[inline(always)]
     fn write(&self, sum: T, (at, sample): (usize, usize), y: &mut T::Lanes) {
+        if sample == 0 && !self.accumulate {
+            *y = T::ZERO_LANES;
+        }
         let y = &mut y.as_mut()[sample % T::LANES];
         let before = if self.accumulate { *y } else { T::default() };
         let sum = if self.accumulate { before + sum } else { sum };

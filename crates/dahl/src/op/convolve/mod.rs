@@ -1,7 +1,7 @@
 //! The convolution that `conv2d`, its fused forms and the gradient of its input are made of, lanes over samples.
 //!
 //! `y[o,r,c] = b[o] + Σ_{i,ky,kx} x[i, r*s+ky-p, c*s+kx-p] w[o,i,ky,kx]`, zero outside of the image, then perhaps a
-//! rectifier. Each output is one chain of multiply-adds in the order (input channel, row, column) of its taps, clipped at
+//! rectifier. In the plain way, each output is one chain of multiply-adds in the order (input channel, row, column) of its taps, clipped at
 //! the border, so that neither the blocking nor the instruction set shows in the bits.
 //!
 //! - `band.rs` cuts the rows of the output into bands whose input stays in the second cache while all output channels pass

@@ -74,13 +74,16 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         out_width,
     };
     let has_bias = dw.region().lo()[1..] == [0, 0, 0];
+    let is_whole = [2, 3].iter().all(|&dim| {
+        dw.region().range(dim).len() == dw.extent()[dim] && dy.region().range(dim).len() == dy.extent()[dim]
+    });
     let (dw, db) = (dw.contiguous(), db.contiguous());
     if !call.accumulate() {
         dw.fill(T::default());
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    let few = job.few((&kys, &kxs));
+    let few = job.few((&kys, &kxs)).filter(|_| is_whole);
     if !few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw)) {
         let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
         // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
@@ -108,14 +111,12 @@ struct Place {
 impl<T: Real> Job<'_, T> {
     /// The gradients of weights from few samples, as the convolution by itself has them: from all of its output.
     fn few(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> Option<Few<'_, T>> {
-        let is_first = [&self.rows, &self.columns, &self.pys, &self.pxs].iter().all(|range| range.start == 0);
         let axis = |inputs: &Range<usize>, taps: &Range<usize>, n_outputs: usize| {
             let (inputs, taps) = (inputs.clone(), taps.clone());
             Axis { window: self.window, inputs, taps, outputs: 0..n_outputs }
         };
         let axes = [&axis(&self.rows, kys, self.out_height), &axis(&self.columns, kxs, self.out_width)];
-        let few = Few::new((self.x, self.n_samples), [self.n_kernels, self.n_channels], axes);
-        few.filter(|_| is_first)
+        Few::new((self.x, self.n_samples), [self.n_kernels, self.n_channels], axes)
     }
 
     /// The gradients of the convolution's output for one sample: zero but where the maxima are.
