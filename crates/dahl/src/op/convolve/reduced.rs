@@ -15,7 +15,7 @@
 //!
 //! Each output is a sum of 9 chains of multiply-adds over the input channels, instead of one chain over channels and taps. It
 //! depends on no pixel but those under its own taps. Rounding is relative to the largest of these and not to each product, but chains are shorter:
-//! for values as in training the error is a little below that of the plain convolution, to which a test holds it. Which pixels
+//! for values as in training the error is mostly below that of the plain convolution, to which a test holds it. Which pixels
 //! make a tile is counted from the first output of a call. Infinities would become NaN where they are subtracted, and very large values overflow, so a
 //! call with such is left to the plain convolution as a whole.
 
