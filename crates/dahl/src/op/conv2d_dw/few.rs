@@ -7,6 +7,7 @@ use crate::op::flat::Flat;
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::{across, all_finite};
+use dahl_runtime::codelet::Call;
 
 /// Output channels, and taps of whatever input channels, of a block: as many sums as are added up across lanes at a time.
 const KERNELS: usize = 4;
@@ -14,6 +15,15 @@ const TAPS: usize = 4;
 
 /// Vectors that take as long as adding up a block of sums across lanes.
 const ACROSS: usize = 8;
+
+/// Whether a call has all rows and columns of these arguments. A part of the taps or outputs would be added up in another order than
+/// where pool and gradient are fused.
+pub(in crate::op) fn has_whole(call: &Call<'_>, arguments: [usize; 2]) -> bool {
+    arguments
+        .map(|i| &call.spec().args[i])
+        .iter()
+        .all(|argument| [2, 3].iter().all(|&dim| argument.region.range(dim).len() == argument.extent[dim]))
+}
 
 /// The gradients of weights from a few samples.
 pub(in crate::op) struct Few<'a, T: Real> {

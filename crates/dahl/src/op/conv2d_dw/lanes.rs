@@ -2,7 +2,7 @@
 //! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
 //! groups, and across lanes once at the end; the padding lanes of a ragged group are not added. Few samples are computed one at a time (`few`).
 
-use super::few::Few;
+use super::few::{Few, has_whole};
 use crate::op::convolve::Axis;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
@@ -49,10 +49,6 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         oys: dy.region().range(2),
         oxs: dy.region().range(3),
     };
-    // A part of the taps or outputs would be added up in another order than where pool and gradient are fused.
-    let is_whole = [2, 3].iter().all(|&dim| {
-        dw.region().range(dim).len() == dw.extent()[dim] && dy.region().range(dim).len() == dy.extent()[dim]
-    });
     let dw = dw.contiguous();
     if !call.accumulate() {
         dw.fill(T::default());
@@ -62,7 +58,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         Axis { window: job.window, inputs, taps, outputs }
     };
     let axes = [&axis(&job.rows, &kys, &job.oys), &axis(&job.columns, &kxs, &job.oxs)];
-    let few = Few::new((job.x, job.n_samples), [job.n_kernels, job.n_channels], axes).filter(|_| is_whole);
+    let few = Few::new((job.x, job.n_samples), [job.n_kernels, job.n_channels], axes)
+        .filter(|_| has_whole(call, [1, 2]));
     if few.is_some_and(|few| few.add(|flat, sample, to| flat.outputs_of::<T>(job.dy, sample, to), dw)) {
         return Ok(());
     }

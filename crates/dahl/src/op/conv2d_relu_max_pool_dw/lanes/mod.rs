@@ -6,7 +6,7 @@
 
 mod pairs;
 
-use crate::op::conv2d_dw::few::Few;
+use crate::op::conv2d_dw::few::{Few, has_whole};
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::convolve::Axis;
 use crate::op::flat::Flat;
@@ -74,16 +74,13 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         out_width,
     };
     let has_bias = dw.region().lo()[1..] == [0, 0, 0];
-    let is_whole = [2, 3].iter().all(|&dim| {
-        dw.region().range(dim).len() == dw.extent()[dim] && dy.region().range(dim).len() == dy.extent()[dim]
-    });
     let (dw, db) = (dw.contiguous(), db.contiguous());
     if !call.accumulate() {
         dw.fill(T::default());
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    let few = job.few((&kys, &kxs)).filter(|_| is_whole);
+    let few = job.few((&kys, &kxs)).filter(|_| has_whole(call, [1, 3]));
     if !few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw)) {
         let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
         // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
@@ -125,8 +122,7 @@ impl<T: Real> Job<'_, T> {
         let (sample, n_places) = (sample % T::LANES, self.size * self.size);
         let to = T::flat_mut(to);
         to.fill(T::default());
-        let windows = self.dy.iter().zip(self.arg).enumerate();
-        for (i, (dy, arg)) in windows {
+        for (i, (dy, arg)) in self.dy.iter().zip(self.arg).enumerate() {
             let place = usize::from(arg.as_ref()[sample]);
             if place < n_places {
                 let (px, rest) = (i % self.pxs.len(), i / self.pxs.len());
