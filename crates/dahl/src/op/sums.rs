@@ -98,3 +98,35 @@ pub(crate) fn all_finite<T: Real, S: Simd<T>>(s: S, data: &[T::Lanes]) -> bool {
 pub(crate) fn are_finite<T: Real>(values: &[T]) -> bool {
     values.iter().fold(true, |so_far, value| so_far & value.is_finite())
 }
+
+/// Whether all weights, and all values of so many samples, are so small that nothing overflows in sums and differences of few of them
+/// that would not overflow without. The lanes of samples that do not exist may hold anything.
+#[inline(always)]
+pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
+    s: S,
+    weights: &[T],
+    data: &[T::Lanes],
+    n_samples: usize,
+) -> bool {
+    const CHAINS: usize = 4;
+    // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
+    let (moderate, most) = if size_of::<T>() == 4 { (56, 128) } else { (500, 1024) };
+    let bound = f64::powi(2.0, moderate);
+    if !weights.iter().fold(true, |so_far, w| so_far & (w.wide().abs() < bound)) {
+        return false;
+    }
+    // What overflows when multiplied by this is infinite or NaN; times zero, both are NaN.
+    let scale = s.splat(T::from_f64(f64::powi(2.0, most - moderate)));
+    let per_group = data.len().checked_div(n_samples.div_ceil(T::LANES)).unwrap_or(0);
+    let mut chains = [s.zero(); CHAINS];
+    for (group, data) in data.chunks_exact(per_group.max(1)).enumerate() {
+        let exists = s.first(n_samples - group * T::LANES);
+        for values in data.chunks(CHAINS) {
+            for (chain, value) in chains.iter_mut().zip(values) {
+                let value = s.select(exists, s.load(value), s.zero());
+                *chain = s.mul_add(s.mul(value, scale), s.zero(), *chain);
+            }
+        }
+    }
+    !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
+}

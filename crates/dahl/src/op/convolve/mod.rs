@@ -20,6 +20,7 @@
 pub(super) mod band;
 pub(super) mod block;
 mod compact;
+pub(super) mod five;
 mod reduced;
 
 use super::real::Real;

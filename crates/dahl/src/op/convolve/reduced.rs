@@ -22,6 +22,7 @@
 use super::{Axis, Convolution, Finish, RESIDENT, STACK_TAPS};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
+use crate::op::sums::are_moderate;
 use std::ops::Range;
 
 /// Tiles and output channels of a block in registers.
@@ -50,7 +51,8 @@ impl<T: Real> Kernel<T> for Reduced<'_, '_, T> {
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) -> bool {
-        let is_moderate = self.convolution.is_moderate(s);
+        let Convolution { x, w, n_samples, .. } = *self.convolution;
+        let is_moderate = are_moderate(s, w, x, n_samples);
         if is_moderate {
             self.convolution.reduced(s, self.y, self.scratch);
         }
@@ -131,32 +133,6 @@ impl<T: Real> Convolution<'_, T> {
     /// Tiles along rows and columns.
     fn n_tiles_along(&self) -> (usize, usize) {
         (self.rows.outputs.len().div_ceil(2), self.columns.outputs.len().div_ceil(2))
-    }
-
-    /// Whether all values are so small that nothing overflows that would not overflow without transformations. The lanes of samples
-    /// that do not exist may hold anything.
-    #[inline(always)]
-    fn is_moderate<S: Simd<T>>(&self, s: S) -> bool {
-        // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
-        let (moderate, most) = if size_of::<T>() == 4 { (56, 128) } else { (500, 1024) };
-        let bound = f64::powi(2.0, moderate);
-        if !self.w.iter().fold(true, |so_far, w| so_far & (w.wide().abs() < bound)) {
-            return false;
-        }
-        // What overflows when multiplied by this is infinite or NaN; times zero, both are NaN.
-        let scale = s.splat(T::from_f64(f64::powi(2.0, most - moderate)));
-        let per_group = self.n_inputs * self.rows.inputs.len() * self.columns.inputs.len();
-        let mut chains = [s.zero(); TILES];
-        for (group, x) in self.x.chunks_exact(per_group.max(1)).enumerate() {
-            let exists = s.first(self.n_samples - group * T::LANES);
-            for x in x.chunks(TILES) {
-                for (chain, x) in chains.iter_mut().zip(x) {
-                    let value = s.select(exists, s.load(x), s.zero());
-                    *chain = s.mul_add(s.mul(value, scale), s.zero(), *chain);
-                }
-            }
-        }
-        !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
     }
 
     /// All outputs.
