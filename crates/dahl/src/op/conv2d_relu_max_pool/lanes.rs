@@ -11,6 +11,7 @@
 use super::checked_size;
 use super::few::Few;
 use crate::op::convolve::block::{Band, Taps};
+use crate::op::convolve::reduced::{Reduced, Target, Tile};
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
 use crate::op::max_pool::lanes::{better, candidate};
 use crate::op::padded::{Span, copy_inside};
@@ -88,6 +89,17 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
         });
         return Ok(());
     }
+    // More channels are not added up in one pass.
+    let is_small = convolution.n_inputs * job.kys.len() * job.kxs.len() <= STACK_TAPS;
+    if job.size == 2 && job.stride == 2 && is_small && convolution.is_reducible() {
+        let is_done = T::scratch(convolution.reduced_len(), |scratch| {
+            let target = Windows { job: &job, y: &mut *y, arg: &mut *arg };
+            T::dispatch(Reduced::<_, _, 5> { convolution: &convolution, target, scratch })
+        });
+        if is_done {
+            return Ok(());
+        }
+    }
     let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
     let n_copied = n_planes.saturating_mul(spans.0.len).saturating_mul(spans.1.len);
     let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
@@ -99,6 +111,29 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
         _ => T::dispatch(Run::<T, 0> { job, spans, copied, y, arg }),
     });
     Ok(())
+}
+
+/// Windows of two by two that are tiles of a convolution by fewer multiplications.
+struct Windows<'a, 'b, T: Real> {
+    job: &'a Pooled<'b, T>,
+    y: &'a mut [T::Lanes],
+    arg: &'a mut [T::Bytes],
+}
+
+impl<T: Real> Target<T> for Windows<'_, '_, T> {
+    #[inline(always)]
+    fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, [[a, b], [c, d]]: [[S::V; 2]; 2]) {
+        let (n_rows, n_columns) = (self.job.pys.len(), self.job.pxs.len());
+        let plane = tile.group * self.job.n_kernels + tile.output;
+        let at = (plane * n_rows + tile.row / 2) * n_columns + tile.column / 2;
+        let bias = s.splat(self.job.b[tile.output]);
+        // As the convolution has them.
+        let values = [a, b, c, d].map(
+            #[inline(always)]
+            |value| s.add(s.zero(), s.add(bias, value)),
+        );
+        largest(s, values, &mut self.y[at], &mut self.arg[at]);
+    }
 }
 
 /// Vectors of pixels that are copied with zeros around them: 256 KiB, which stay in the second cache.

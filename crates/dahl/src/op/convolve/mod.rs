@@ -21,14 +21,14 @@ pub(super) mod band;
 pub(super) mod block;
 mod compact;
 pub(super) mod five;
-mod reduced;
+pub(super) mod reduced;
 
 use super::real::Real;
 use super::simd::{Kernel, Simd};
 use super::window::Window;
 use compact::Compact;
 use dahl_runtime::codelet::Call;
-use reduced::Reduced;
+use reduced::{Planes, Reduced};
 use std::ops::Range;
 
 /// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
@@ -160,7 +160,11 @@ impl<T: Real> Convolution<'_, T> {
         }
         let is_done = self.is_reducible()
             && T::scratch(self.reduced_len(), |scratch| {
-                T::dispatch(Reduced { convolution: self, y: &mut *y, scratch })
+                let target = Planes { convolution: self, y: &mut *y };
+                match self.columns.taps.len() {
+                    3 => T::dispatch(Reduced::<_, _, 3> { convolution: self, target, scratch }),
+                    _ => T::dispatch(Reduced::<_, _, 5> { convolution: self, target, scratch }),
+                }
             });
         if !is_done {
             T::scratch(self.copied_len(), |scratch| match self.columns.taps.len() {

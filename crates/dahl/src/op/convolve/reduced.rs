@@ -1,4 +1,4 @@
-//! Kernels of 3x3 taps that move by one, over many channels, by fewer multiplications: Winograd's F(2x2, 3x3).
+//! Kernels of 3x3 or 5x5 taps that move by one, by fewer multiplications: Winograd's F(2x2, 3x3), and for five taps three and two.
 //!
 //! Along one axis, two outputs of three taps `g` over four pixels `d` need four products instead of six:
 //!
@@ -9,9 +9,10 @@
 //! m3 = (d1 - d3) g2
 //! ```
 //!
-//! Along both, a tile of 2x2 outputs needs 16 instead of 36. Pixels, weights and products are transformed once each, and the products,
-//! sums over input channels, are what takes the time: for each of 16 places a block of output channels by tiles in registers.
-//! With 32 channels to 32, the transformations of pixels and products are about a tenth of the operations.
+//! Along both, a tile of 2x2 outputs needs 16 instead of 36. Five taps need seven products instead of ten (`five.rs`), which end in the
+//! same four sums, or 49 instead of 100 in 16. Pixels, weights and sums are transformed once each, and the products,
+//! added up over input channels, are what takes the time: for each of 16 places a block of output channels by tiles in registers.
+//! With 32 channels to 32, the transformations of pixels and sums are about a tenth of the operations.
 //!
 //! Each output is a sum of 9 chains of multiply-adds over the input channels, instead of one chain over channels and taps. It
 //! depends on no pixel but those under its own taps. Rounding is relative to the largest of these and not to each product, but chains are shorter:
@@ -19,72 +20,136 @@
 //! make a tile is counted from the first output of a call. Infinities would become NaN where they are subtracted, and very large values overflow, so a
 //! call with such is left to the plain convolution as a whole.
 
-use super::{Axis, Convolution, Finish, RESIDENT, STACK_TAPS};
+use super::{Axis, Convolution, Finish, RESIDENT, STACK_TAPS, five};
 use crate::op::real::Real;
-use crate::op::simd::{Kernel, Simd};
+use crate::op::simd::{Kernel, Simd, block_sizes};
 use crate::op::sums::are_moderate;
 use std::ops::Range;
 
-/// Tiles and output channels of a block in registers.
-const TILES: usize = 4;
+/// Most tiles and output channels of a block in registers.
+const TILES: usize = 5;
 const KERNELS: usize = 4;
 
-/// Products per tile.
+/// Sums per tile.
 const PLACES: usize = 16;
-
-/// Input channels at a time: then the transformed pixels of one block of tiles have room in `RESIDENT`.
-const CHANNELS: usize = RESIDENT / (PLACES * TILES);
 
 /// Vectors of transformed weights at a time: 512 KiB.
 const WEIGHTS: usize = 8192;
 
-pub(super) struct Reduced<'a, 'b, T: Real> {
-    pub(super) convolution: &'a Convolution<'b, T>,
-    pub(super) y: &'a mut [T::Lanes],
-    /// As much as `reduced_len`.
-    pub(super) scratch: &'a mut [T::Lanes],
+/// What becomes of the outputs of a tile.
+pub(in crate::op) trait Target<T: Real> {
+    /// Takes those of one output channel; `at` is the place of the first, counted from the first of the call. Where there is no
+    /// second row or column, what is there means nothing.
+    fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]);
 }
 
-impl<T: Real> Kernel<T> for Reduced<'_, '_, T> {
+/// Whose outputs they are.
+pub(in crate::op) struct Tile<'a> {
+    pub(in crate::op) group: usize,
+    pub(in crate::op) output: usize,
+    /// The first row and column, counted from those of the call.
+    pub(in crate::op) row: usize,
+    pub(in crate::op) column: usize,
+    /// The input channels that were added up.
+    channels: &'a Range<usize>,
+}
+
+/// `W` taps along each axis.
+pub(in crate::op) struct Reduced<'a, 'b, T: Real, Y, const W: usize> {
+    pub(in crate::op) convolution: &'a Convolution<'b, T>,
+    pub(in crate::op) target: Y,
+    /// As much as `reduced_len`.
+    pub(in crate::op) scratch: &'a mut [T::Lanes],
+}
+
+impl<T: Real, Y: Target<T>, const W: usize> Kernel<T> for Reduced<'_, '_, T, Y, W> {
     /// Whether it was computed: not if something is infinite or very large.
     type Output = bool;
 
     #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) -> bool {
+    fn run<S: Simd<T>>(mut self, s: S) -> bool {
         let Convolution { x, w, n_samples, .. } = *self.convolution;
         let is_moderate = are_moderate(s, w, x, n_samples);
         if is_moderate {
-            self.convolution.reduced(s, self.y, self.scratch);
+            self.convolution.reduced::<S, Y, W>(s, &mut self.target, self.scratch);
         }
         is_moderate
     }
 }
 
+/// The products of each of the four sums along an axis of `W` taps.
+const fn products_of<const W: usize>(sum: usize) -> &'static [usize] {
+    match (W, sum) {
+        (3, 0) => &[0],
+        (3, 1) => &[1],
+        (3, 2) => &[2],
+        (3, _) => &[3],
+        (_, 0) => &[0, 1],
+        (_, 1) => &[2, 3],
+        (_, 2) => &[4],
+        (_, _) => &[5, 6],
+    }
+}
+
+/// Products along an axis.
+const fn n_products<const W: usize>() -> usize {
+    if W == 3 { 4 } else { five::PRODUCTS }
+}
+
+/// Where among all 16 or 49 products those of each place begin, and where the last end.
+const fn places<const W: usize>() -> [usize; PLACES + 1] {
+    let mut places = [0; PLACES + 1];
+    let mut place = 0;
+    while place < PLACES {
+        let n = products_of::<W>(place / 4).len() * products_of::<W>(place % 4).len();
+        places[place + 1] = places[place] + n;
+        place += 1;
+    }
+    places
+}
+
+/// Where among all products that of these two along the axes is: place by place.
+const fn numbers<const W: usize>() -> [[usize; five::PRODUCTS]; five::PRODUCTS] {
+    let mut numbers = [[0; five::PRODUCTS]; five::PRODUCTS];
+    let mut place = 0;
+    while place < PLACES {
+        let (rows, columns) = (products_of::<W>(place / 4), products_of::<W>(place % 4));
+        let mut i = 0;
+        while i < rows.len() * columns.len() {
+            numbers[rows[i / columns.len()]][columns[i % columns.len()]] = places::<W>()[place] + i;
+            i += 1;
+        }
+        place += 1;
+    }
+    numbers
+}
+
 /// How a convolution is cut.
 struct Cut {
-    /// Input channels at a time, and so many that vectors of weights are full.
+    /// Input channels at a time.
     n_channels: usize,
-    n_full: usize,
     /// Output channels whose weights are transformed at a time.
     n_outputs: usize,
     /// Tiles whose pixels are transformed at a time.
     n_tiles: usize,
+    /// Products per tile, output and input channel.
+    n_products: usize,
 }
 
 impl Cut {
     /// Vectors of transformed pixels, and of weights.
     fn pixels_len(&self) -> usize {
-        self.n_tiles * PLACES * self.n_full
+        self.n_tiles.div_ceil(TILES) * TILES * self.n_products * self.n_channels
     }
 
     fn weights_len<T: Real>(&self) -> usize {
-        self.n_outputs * PLACES * self.n_full / T::LANES
+        (self.n_outputs.div_ceil(KERNELS) * self.block_len()).div_ceil(T::LANES)
     }
-}
 
-/// Input channels of one vector of weights, which has those of a block of output channels side by side.
-const fn per_vector<T: Real>() -> usize {
-    T::LANES / KERNELS
+    /// Transformed weights of a block of output channels.
+    fn block_len(&self) -> usize {
+        KERNELS * self.n_products * self.n_channels
+    }
 }
 
 /// Some channels and tiles of a convolution.
@@ -98,35 +163,43 @@ struct Pass<'a> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Whether its form allows for it. With few channels or tiles the transformations take longer than what they save, and
-    /// where pools are fused, sums must be those of the plain convolution (see `conv2d_relu_max_pool`).
-    pub(super) fn is_reducible(&self) -> bool {
-        let is_usual = |axis: &Axis| axis.window.stride == 1 && axis.taps == (0..3);
-        let is_side_by_side = (self.steps.row, self.steps.column) == (3, 1);
+    /// Whether its form allows for it. With few channels or tiles the transformations take longer than what they save.
+    pub(in crate::op) fn is_reducible(&self) -> bool {
+        let width = self.columns.taps.len();
+        let is_usual = |axis: &Axis| axis.window.stride == 1 && axis.taps == (0..width);
+        let is_side_by_side = (self.steps.row, self.steps.column) == (width, 1);
         let (n_down, n_across) = self.n_tiles_along();
-        let is_large =
-            self.n_inputs * 9 > STACK_TAPS && self.n_outputs >= 2 * KERNELS && n_down * n_across >= TILES;
-        is_usual(&self.rows) && is_usual(&self.columns) && is_side_by_side && is_large
+        let is_large = match width {
+            3 => self.n_inputs * 9 > STACK_TAPS && self.n_outputs >= 2 * KERNELS,
+            5 => self.n_inputs > 0 && self.n_outputs > 1,
+            _ => false,
+        };
+        is_usual(&self.rows)
+            && is_usual(&self.columns)
+            && is_side_by_side
+            && is_large
+            && n_down * n_across >= 4
     }
 
     /// Vectors that it needs: transformed pixels, then weights.
-    pub(super) fn reduced_len(&self) -> usize {
+    pub(in crate::op) fn reduced_len(&self) -> usize {
         let cut = self.reduced_cut();
         cut.pixels_len() + cut.weights_len::<T>()
     }
 
     fn reduced_cut(&self) -> Cut {
-        // Passes of nearly the same size.
-        let n_channels = self.n_inputs.div_ceil(self.n_inputs.div_ceil(CHANNELS));
-        let n_full = n_channels.next_multiple_of(per_vector::<T>());
-        let most_outputs = WEIGHTS * T::LANES / (PLACES * n_full) / KERNELS * KERNELS;
+        let n_products = if self.columns.taps.len() == 3 { 16 } else { five::PRODUCTS * five::PRODUCTS };
+        // Passes of nearly the same size, with room for the transformed pixels of one block of tiles.
+        let most_channels = RESIDENT / (n_products * TILES);
+        let n_channels = self.n_inputs.div_ceil(self.n_inputs.div_ceil(most_channels));
+        let most_outputs = WEIGHTS * T::LANES / (n_products * n_channels) / KERNELS * KERNELS;
         let (n_down, n_across) = self.n_tiles_along();
-        let most_tiles = RESIDENT / (PLACES * n_full) / TILES * TILES;
+        let most_tiles = RESIDENT / (n_products * n_channels) / TILES * TILES;
         Cut {
             n_channels,
-            n_full,
-            n_outputs: most_outputs.min(self.n_outputs.next_multiple_of(KERNELS)),
-            n_tiles: most_tiles.min((n_down * n_across).next_multiple_of(TILES)),
+            n_outputs: most_outputs.min(self.n_outputs),
+            n_tiles: most_tiles.min(n_down * n_across),
+            n_products,
         }
     }
 
@@ -137,113 +210,148 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    fn reduced<S: Simd<T>>(&self, s: S, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+    fn reduced<S: Simd<T>, Y: Target<T>, const W: usize>(
+        &self,
+        s: S,
+        target: &mut Y,
+        scratch: &mut [T::Lanes],
+    ) {
         let cut = &self.reduced_cut();
         let (pixels, weights) = scratch.split_at_mut(cut.pixels_len());
+        let weights = T::flat_mut(weights);
         let (n_down, n_across) = self.n_tiles_along();
         for first_channel in (0..self.n_inputs).step_by(cut.n_channels) {
             let channels = first_channel..(first_channel + cut.n_channels).min(self.n_inputs);
             for first_output in (0..self.n_outputs).step_by(cut.n_outputs) {
                 let outputs = first_output..(first_output + cut.n_outputs).min(self.n_outputs);
-                self.transform_weights(s, cut, &channels, &outputs, weights);
+                self.transform_weights::<S, W>(s, cut, &channels, &outputs, weights);
                 for group in 0..self.n_groups() {
                     for first_tile in (0..n_down * n_across).step_by(cut.n_tiles) {
                         let tiles = first_tile..(first_tile + cut.n_tiles).min(n_down * n_across);
                         let (channels, outputs) = (channels.clone(), outputs.clone());
                         let pass = Pass { cut, channels, outputs, group, tiles };
-                        self.transform_pixels(s, &pass, pixels);
-                        self.products(s, &pass, pixels, weights, y);
+                        self.transform_pixels::<S, W>(s, &pass, pixels);
+                        self.products::<S, Y, W>(s, &pass, pixels, weights, target);
                     }
                 }
             }
         }
     }
 
-    /// The weights of a block of output channels and as many input channels as fill a vector, place by place, then of the next
-    /// input channels, then of the next block.
+    /// The weights of a block of output channels side by side, input channel by input channel, product by product, then those of the
+    /// next block.
     #[inline(always)]
-    fn transform_weights<S: Simd<T>>(
+    fn transform_weights<S: Simd<T>, const W: usize>(
         &self,
         s: S,
         cut: &Cut,
         channels: &Range<usize>,
         outputs: &Range<usize>,
-        to: &mut [T::Lanes],
+        to: &mut [T],
     ) {
+        let numbers = const { numbers::<W>() };
         let steps = &self.steps;
-        let n_vectors = cut.n_full / per_vector::<T>();
-        for (block, to) in to.chunks_exact_mut(PLACES * n_vectors).enumerate() {
-            for vector in 0..n_vectors {
-                let mut taps = [T::ZERO_LANES; 9];
+        let per_vector = T::LANES / KERNELS;
+        for (block, kernels) in block_sizes(outputs.len(), KERNELS).enumerate() {
+            let to = &mut to[block * cut.block_len()..];
+            for vector in 0..channels.len().div_ceil(per_vector) {
+                let n_there = T::LANES.min((channels.len() - vector * per_vector) * KERNELS);
+                let mut taps = [[T::ZERO_LANES; W]; W];
                 for lane in 0..T::LANES {
-                    let o = outputs.start + block * KERNELS + lane % KERNELS;
-                    let i = channels.start + vector * per_vector::<T>() + lane / KERNELS;
-                    if o < outputs.end && i < channels.end {
-                        let w = &self.w[steps.first + o * steps.output + i * steps.input..];
-                        let w: &[T; 9] = w.first_chunk().expect("taps side by side");
-                        for tap in 0..9 {
-                            taps[tap].as_mut()[lane] = w[tap];
+                    let o = kernels.start + lane % KERNELS;
+                    let i = vector * per_vector + lane / KERNELS;
+                    if o < kernels.end && i < channels.len() {
+                        let (o, i) = (outputs.start + o, channels.start + i);
+                        let w = &self.w[steps.first + o * steps.output + i * steps.input..][..W * W];
+                        for (w, tap) in w.iter().zip(taps.as_flattened_mut()) {
+                            tap.as_mut()[lane] = *w;
                         }
                     }
                 }
-                let mut rows = [[s.zero(); 4]; 3];
-                for ky in 0..3 {
-                    let [a, b, c] =
-                        [s.load(&taps[3 * ky]), s.load(&taps[3 * ky + 1]), s.load(&taps[3 * ky + 2])];
-                    rows[ky] = of_taps(s, [a, b, c]);
+                let mut rows = [[s.zero(); five::PRODUCTS]; W];
+                for ky in 0..W {
+                    let mut row = [s.zero(); 5];
+                    for kx in 0..W {
+                        row[kx] = s.load(&taps[ky][kx]);
+                    }
+                    rows[ky] = of_taps::<T, S, W>(s, row);
                 }
-                for column in 0..4 {
-                    let places = of_taps(s, [rows[0][column], rows[1][column], rows[2][column]]);
-                    for row in 0..4 {
-                        s.store(places[row], &mut to[(row * 4 + column) * n_vectors + vector]);
+                for column in 0..const { n_products::<W>() } {
+                    let mut taps = [s.zero(); 5];
+                    for ky in 0..W {
+                        taps[ky] = rows[ky][column];
+                    }
+                    let products = of_taps::<T, S, W>(s, taps);
+                    for row in 0..const { n_products::<W>() } {
+                        let mut lanes = T::ZERO_LANES;
+                        s.store(products[row], &mut lanes);
+                        let step = numbers[row][column] * channels.len() + vector * per_vector;
+                        to[step * KERNELS..][..n_there].copy_from_slice(&lanes.as_ref()[..n_there]);
                     }
                 }
             }
         }
     }
 
-    /// The pixels of a block of tiles side by side, channel by channel, place by place, then of the next block.
+    /// The pixels of a block of tiles side by side, channel by channel, product by product, then those of the next block.
     #[inline(always)]
-    fn transform_pixels<S: Simd<T>>(&self, s: S, pass: &Pass<'_>, to: &mut [T::Lanes]) {
+    fn transform_pixels<S: Simd<T>, const W: usize>(&self, s: S, pass: &Pass<'_>, to: &mut [T::Lanes]) {
+        let (n_products, numbers) = const { (n_products::<W>(), numbers::<W>()) };
         let (height, width) = (self.rows.inputs.len(), self.columns.inputs.len());
         let n_across = self.n_tiles_along().1;
-        let n_full = pass.cut.n_full;
+        let n_channels = pass.channels.len();
         // Where the first pixel of the first tile lies; what is beyond the border has no place in its row or plane.
         let first = |axis: &Axis| axis.outputs.start.wrapping_sub(axis.window.pad + axis.inputs.start);
         let (top, left) = (first(&self.rows), first(&self.columns));
         let place =
             |at: usize, n: usize| if self.is_turned { n.wrapping_sub(at).wrapping_sub(1) } else { at };
         let plane = height * width;
-        for c in 0..n_full {
-            let channel = pass.group * self.n_inputs + pass.channels.start + c;
-            let is_there = c < pass.channels.len();
-            let x = if is_there { &self.x[channel * plane..][..plane] } else { &[] };
-            let mut rows = [&x[..0]; 4];
-            let at = |column: usize| place(left.wrapping_add(column), width);
-            let mut before = [[s.zero(); 4]; 2];
-            let mut down = pass.tiles.start / n_across;
-            let mut across = pass.tiles.start % n_across;
-            for i in 0..pass.tiles.len().next_multiple_of(TILES) {
-                let is_first = i == 0 || across == 0;
-                if is_first {
-                    for (j, row) in rows.iter_mut().enumerate() {
-                        let at = place(top.wrapping_add(2 * down + j), height);
-                        *row = if is_there && at < height { &x[at * width..][..width] } else { &[] };
+        let per_block = n_products * n_products * n_channels * TILES;
+        let blocks = block_sizes(pass.tiles.len(), TILES);
+        for (block, to) in blocks.zip(to.chunks_exact_mut(per_block)) {
+            let block = pass.tiles.start + block.start..pass.tiles.start + block.end;
+            for c in 0..n_channels {
+                let channel = pass.group * self.n_inputs + pass.channels.start + c;
+                let x = &self.x[channel * plane..][..plane];
+                let mut tile = block.start;
+                while tile < block.end {
+                    // The tiles of the block in one row of them: first the products down for all columns, then across.
+                    let (down, across) = (tile / n_across, tile % n_across);
+                    let n = (n_across - across).min(block.end - tile);
+                    let mut rows = [&x[..0]; five::PIXELS];
+                    for i in 0..=W {
+                        let at = place(top.wrapping_add(2 * down + i), height);
+                        rows[i] = if at < height { &x[at * width..][..width] } else { &[] };
                     }
-                    before = [column(s, rows, at(2 * across)), column(s, rows, at(2 * across + 1))];
-                }
-                let after = [column(s, rows, at(2 * across + 2)), column(s, rows, at(2 * across + 3))];
-                let to = &mut to[(i / TILES * PLACES * n_full + c) * TILES + i % TILES..];
-                for row in 0..4 {
-                    let places = of_pixels(s, [before[0][row], before[1][row], after[0][row], after[1][row]]);
-                    for column in 0..4 {
-                        s.store(places[column], &mut to[(row * 4 + column) * n_full * TILES]);
+                    let mut columns = [[T::ZERO_LANES; 2 * TILES + 4]; five::PRODUCTS];
+                    for j in 0..2 * n + W - 1 {
+                        let at = place(left.wrapping_add(2 * across + j), width);
+                        let mut values = [s.zero(); five::PIXELS];
+                        for i in 0..=W {
+                            if let Some(value) = rows[i].get(at) {
+                                values[i] = s.load(value);
+                            }
+                        }
+                        let products = of_pixels::<T, S, W>(s, values);
+                        for i in 0..n_products {
+                            s.store(products[i], &mut columns[i][j]);
+                        }
                     }
-                }
-                before = after;
-                across += 1;
-                if across == n_across {
-                    (down, across) = (down + 1, 0);
+                    let to = &mut to[c * TILES + tile - block.start..];
+                    for row in 0..n_products {
+                        for t in 0..n {
+                            let mut values = [s.zero(); five::PIXELS];
+                            for j in 0..=W {
+                                values[j] = s.load(&columns[row][2 * t + j]);
+                            }
+                            let products = of_pixels::<T, S, W>(s, values);
+                            for column in 0..n_products {
+                                let step = numbers[row][column] * n_channels;
+                                s.store(products[column], &mut to[step * TILES + t]);
+                            }
+                        }
+                    }
+                    tile += n;
                 }
             }
         }
@@ -251,144 +359,172 @@ impl<T: Real> Convolution<'_, T> {
 
     /// Sums of products over the channels of a pass, and what becomes of them.
     #[inline(always)]
-    fn products<S: Simd<T>>(
+    fn products<S: Simd<T>, Y: Target<T>, const W: usize>(
         &self,
         s: S,
         pass: &Pass<'_>,
         pixels: &[T::Lanes],
-        weights: &[T::Lanes],
-        y: &mut [T::Lanes],
+        weights: &[T],
+        target: &mut Y,
     ) {
-        let n_full = pass.cut.n_full;
-        let n_vectors = n_full / per_vector::<T>();
-        let mut sums = [T::ZERO_LANES; PLACES * KERNELS * TILES];
-        let blocks = weights.chunks_exact(PLACES * n_vectors);
-        for (output, weights) in pass.outputs.clone().step_by(KERNELS).zip(blocks) {
-            let blocks = pixels.chunks_exact(PLACES * n_full * TILES);
-            for (tile, pixels) in pass.tiles.clone().step_by(TILES).zip(blocks) {
-                let places = weights.chunks_exact(n_vectors).zip(pixels.chunks_exact(n_full * TILES));
-                for ((weights, pixels), sums) in places.zip(sums.chunks_exact_mut(KERNELS * TILES)) {
-                    if const { S::ACCUMULATORS >= KERNELS * TILES } {
-                        multiply::<T, S, TILES>(s, weights, pixels, 0, sums);
-                    } else {
-                        for first in 0..TILES {
-                            multiply::<T, S, 1>(s, weights, pixels, first, sums);
-                        }
-                    }
+        let n_channels = pass.channels.len();
+        let n_products = const { n_products::<W>() * n_products::<W>() };
+        let n_across = self.n_tiles_along().1;
+        let places = const { places::<W>() };
+        let mut sums = [[[T::ZERO_LANES; TILES]; KERNELS]; PLACES];
+        for (block, kernels) in block_sizes(pass.outputs.len(), KERNELS).enumerate() {
+            let weights = &weights[block * pass.cut.block_len()..][..n_products * n_channels * KERNELS];
+            let weights = weights.as_chunks::<KERNELS>().0;
+            let tiles = block_sizes(pass.tiles.len(), TILES);
+            for (tiles, pixels) in tiles.zip(pixels.chunks_exact(n_products * n_channels * TILES)) {
+                let pixels = pixels.as_chunks::<TILES>().0;
+                for place in 0..PLACES {
+                    let steps = places[place] * n_channels..places[place + 1] * n_channels;
+                    let (weights, pixels) = (&weights[steps.clone()], &pixels[steps]);
+                    chains(s, (kernels.len(), tiles.len()), weights, pixels, &mut sums[place]);
                 }
-                for k in 0..KERNELS.min(pass.outputs.end - output) {
-                    for t in 0..TILES.min(pass.tiles.end - tile) {
-                        self.tile(s, pass, &sums[k * TILES + t..], (output + k, tile + t), y);
+                for k in 0..kernels.len() {
+                    for t in 0..tiles.len() {
+                        let tile = pass.tiles.start + tiles.start + t;
+                        let tile = Tile {
+                            group: pass.group,
+                            output: pass.outputs.start + kernels.start + k,
+                            row: 2 * (tile / n_across),
+                            column: 2 * (tile % n_across),
+                            channels: &pass.channels,
+                        };
+                        let mut columns = [[s.zero(); 2]; 4];
+                        for column in 0..4 {
+                            let mut places = [s.zero(); 4];
+                            for row in 0..4 {
+                                places[row] = s.load(&sums[row * 4 + column][k][t]);
+                            }
+                            columns[column] = outputs(s, places);
+                        }
+                        let mut values = [[s.zero(); 2]; 2];
+                        for i in 0..2 {
+                            values[i] =
+                                outputs(s, [columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
+                        }
+                        target.put(s, &tile, values);
                     }
                 }
             }
         }
     }
+}
 
-    /// Writes one tile of one output channel; `sums` has its 16 places, a block apart.
+/// Outputs as they are.
+pub(super) struct Planes<'a, 'b, T: Real> {
+    pub(super) convolution: &'a Convolution<'b, T>,
+    pub(super) y: &'a mut [T::Lanes],
+}
+
+impl<T: Real> Target<T> for Planes<'_, '_, T> {
     #[inline(always)]
-    fn tile<S: Simd<T>>(
-        &self,
-        s: S,
-        pass: &Pass<'_>,
-        sums: &[T::Lanes],
-        (output, tile): (usize, usize),
-        y: &mut [T::Lanes],
-    ) {
-        let mut columns = [[s.zero(); 2]; 4];
-        for column in 0..4 {
-            let mut places = [s.zero(); 4];
-            for row in 0..4 {
-                places[row] = s.load(&sums[(row * 4 + column) * KERNELS * TILES]);
-            }
-            columns[column] = outputs(s, places);
-        }
-        let is_last = pass.channels.end == self.n_inputs;
-        let add = self.accumulate || pass.channels.start > 0;
-        let bias = match self.bias {
-            Some(bias) if pass.channels.start == 0 => s.splat(bias[output]),
+    fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]) {
+        let Convolution { planes, n_inputs, n_outputs, bias, accumulate, .. } = *self.convolution;
+        let is_last = tile.channels.end == n_inputs;
+        let add = accumulate || tile.channels.start > 0;
+        let bias = match bias {
+            Some(bias) if tile.channels.start == 0 => s.splat(bias[tile.output]),
             _ => s.zero(),
         };
-        let n_across = self.n_tiles_along().1;
-        let (down, across) = (2 * (tile / n_across), 2 * (tile % n_across));
-        let first = (pass.group * self.n_outputs + output) * self.planes.len + self.planes.first;
-        for i in 0..2.min(self.rows.outputs.len() - down) {
-            let row = first.wrapping_add_signed((down + i).cast_signed() * self.planes.row);
-            let values = outputs(s, [columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
-            for j in 0..2.min(self.columns.outputs.len() - across) {
-                let at = row.wrapping_add_signed((across + j).cast_signed() * self.planes.column);
-                let before = if add { s.load(&y[at]) } else { s.zero() };
-                let sum = s.add(before, s.add(bias, values[j]));
-                let result = match self.finish {
+        let (n_rows, n_columns) =
+            (self.convolution.rows.outputs.len(), self.convolution.columns.outputs.len());
+        let first = (tile.group * n_outputs + tile.output) * planes.len + planes.first;
+        for i in 0..2.min(n_rows - tile.row) {
+            let row = first.wrapping_add_signed((tile.row + i).cast_signed() * planes.row);
+            for j in 0..2.min(n_columns - tile.column) {
+                let at = row.wrapping_add_signed((tile.column + j).cast_signed() * planes.column);
+                let before = if add { s.load(&self.y[at]) } else { s.zero() };
+                let sum = s.add(before, s.add(bias, values[i][j]));
+                let result = match self.convolution.finish {
                     Finish::Rectified if is_last => s.max(s.zero(), sum),
                     Finish::Sum | Finish::Rectified => sum,
                     Finish::Where(rectified) => s.select(s.gt(s.load(&rectified[at]), s.zero()), sum, before),
                 };
-                s.store(result, &mut y[at]);
+                s.store(result, &mut self.y[at]);
             }
         }
     }
 }
 
-/// One place of a block of output channels by the `X` tiles from `first`: the sum over input channels of weights times pixels.
+/// One place of a block of output channels by tiles: the sum over products and input channels of weights times pixels.
 #[inline(always)]
-fn multiply<T: Real, S: Simd<T>, const X: usize>(
+fn chains<T: Real, S: Simd<T>>(
     s: S,
-    weights: &[T::Lanes],
-    pixels: &[T::Lanes],
-    first: usize,
-    sums: &mut [T::Lanes],
+    (n_kernels, n_tiles): (usize, usize),
+    weights: &[[T; KERNELS]],
+    pixels: &[[T::Lanes; TILES]],
+    sums: &mut [[T::Lanes; TILES]; KERNELS],
 ) {
-    let mut chains = [[s.zero(); X]; KERNELS];
-    for (weights, pixels) in weights.iter().zip(pixels.chunks_exact(T::LANES / KERNELS * TILES)) {
-        let weights = weights.as_ref();
-        for c in 0..T::LANES / KERNELS {
-            let mut values = [s.zero(); X];
-            for j in 0..X {
-                values[j] = s.load(&pixels[c * TILES + first + j]);
-            }
-            for i in 0..KERNELS {
-                let weight = s.splat(weights[c * KERNELS + i]);
-                for j in 0..X {
-                    chains[i][j] = s.mul_add(weight, values[j], chains[i][j]);
-                }
-            }
-        }
+    if const { S::ACCUMULATORS >= KERNELS * TILES } {
+        return match (n_kernels, n_tiles) {
+            (4, 5) => multiply::<T, S, 4, 5>(s, weights, pixels, 0, sums),
+            (4, _) => multiply::<T, S, 4, 4>(s, weights, pixels, 0, sums),
+            (3, 5) => multiply::<T, S, 3, 5>(s, weights, pixels, 0, sums),
+            (3, _) => multiply::<T, S, 3, 4>(s, weights, pixels, 0, sums),
+            (_, 5) => multiply::<T, S, 2, 5>(s, weights, pixels, 0, sums),
+            (_, _) => multiply::<T, S, 2, 4>(s, weights, pixels, 0, sums),
+        };
     }
-    for i in 0..KERNELS {
+    for first in 0..n_tiles {
+        multiply::<T, S, KERNELS, 1>(s, weights, pixels, first, sums);
+    }
+}
+
+/// The same, of `K` output channels by the `X` tiles from `first`.
+#[inline(always)]
+fn multiply<T: Real, S: Simd<T>, const K: usize, const X: usize>(
+    s: S,
+    weights: &[[T; KERNELS]],
+    pixels: &[[T::Lanes; TILES]],
+    first: usize,
+    sums: &mut [[T::Lanes; TILES]; KERNELS],
+) {
+    let mut chains = [[s.zero(); X]; K];
+    for (weights, pixels) in weights.iter().zip(pixels) {
+        let mut values = [s.zero(); X];
         for j in 0..X {
-            s.store(chains[i][j], &mut sums[i * TILES + first + j]);
+            values[j] = s.load(&pixels[first + j]);
+        }
+        for i in 0..K {
+            let weight = s.splat(weights[i]);
+            for j in 0..X {
+                chains[i][j] = s.mul_add(weight, values[j], chains[i][j]);
+            }
+        }
+    }
+    for i in 0..K {
+        for j in 0..X {
+            s.store(chains[i][j], &mut sums[i][first + j]);
         }
     }
 }
 
-/// One column of a tile's pixels, transformed; zero where a row has no such place.
+/// Pixels as the products need them: `W + 1` of them.
 #[inline(always)]
-fn column<T: Real, S: Simd<T>>(s: S, rows: [&[T::Lanes]; 4], at: usize) -> [S::V; 4] {
-    let mut values = [s.zero(); 4];
-    for i in 0..4 {
-        if let Some(value) = rows[i].get(at) {
-            values[i] = s.load(value);
-        }
+fn of_pixels<T: Real, S: Simd<T>, const W: usize>(s: S, d: [S::V; five::PIXELS]) -> [S::V; five::PRODUCTS] {
+    if W == 5 {
+        return five::of_pixels(s, d);
     }
-    of_pixels(s, values)
+    let none = s.zero();
+    [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3]), none, none, none]
 }
 
-/// Four pixels as the products need them.
+/// Taps as the products need them: `W` of them.
 #[inline(always)]
-fn of_pixels<T: Real, S: Simd<T>>(s: S, [a, b, c, d]: [S::V; 4]) -> [S::V; 4] {
-    [s.sub(a, c), s.add(b, c), s.sub(c, b), s.sub(b, d)]
+fn of_taps<T: Real, S: Simd<T>, const W: usize>(s: S, g: [S::V; 5]) -> [S::V; five::PRODUCTS] {
+    if W == 5 {
+        return five::of_taps(s, g);
+    }
+    let (half, none) = (s.splat(T::from_f64(0.5)), s.zero());
+    let ends = s.add(g[0], g[2]);
+    [g[0], s.mul(half, s.add(ends, g[1])), s.mul(half, s.sub(ends, g[1])), g[2], none, none, none]
 }
 
-/// Three taps as the products need them.
-#[inline(always)]
-fn of_taps<T: Real, S: Simd<T>>(s: S, [a, b, c]: [S::V; 3]) -> [S::V; 4] {
-    let half = s.splat(T::from_f64(0.5));
-    let ends = s.add(a, c);
-    [a, s.mul(half, s.add(ends, b)), s.mul(half, s.sub(ends, b)), c]
-}
-
-/// The two outputs of four products.
+/// The two outputs of four sums.
 #[inline(always)]
 fn outputs<T: Real, S: Simd<T>>(s: S, [a, b, c, d]: [S::V; 4]) -> [S::V; 2] {
     [s.add(s.add(a, b), c), s.sub(s.sub(b, c), d)]
@@ -414,26 +550,33 @@ mod tests {
     }
 
     /// The error of the reduced and of the plain convolution, in root mean squares, for images of so many channels and pixels.
-    fn errors(n_channels: usize, pad: usize, image: [usize; 2], is_turned: bool, finish: usize) -> [f64; 2] {
+    fn errors(
+        size: usize,
+        n_channels: usize,
+        pad: usize,
+        image: [usize; 2],
+        is_turned: bool,
+        finish: usize,
+    ) -> [f64; 2] {
         let (n_outputs, n_samples) = (10, 19);
         let axis = |n: usize| Axis {
             window: Window { stride: 1, pad },
             inputs: 0..n,
-            taps: 0..3,
-            outputs: 0..n + 2 * pad - 2,
+            taps: 0..size,
+            outputs: 0..n + 2 * pad + 1 - size,
         };
         let [rows, columns] = image.map(axis);
         let [height, width] = image;
         let (n_down, n_across) = (rows.outputs.len(), columns.outputs.len());
         let x = values(n_channels * height * width * 32, 1, true);
-        let w = values(n_outputs * n_channels * 9, 2, false);
+        let w = values(n_outputs * n_channels * size * size, 2, false);
         let bias = values(n_outputs, 3, false);
         let rectified = values(n_outputs * n_down * n_across * 32, 4, true);
         let convolution = Convolution {
             x: f32::lanes(&x),
             is_turned,
             w: &w,
-            steps: WeightSteps::whole(n_channels, 3, 3),
+            steps: WeightSteps::whole(n_channels, size, size),
             bias: Some(&bias),
             accumulate: true,
             finish: [Finish::Sum, Finish::Rectified, Finish::Where(f32::lanes(&rectified))][finish],
@@ -451,7 +594,7 @@ mod tests {
         convolution.run(f32::lanes_mut(&mut reduced));
         f32::scratch(convolution.copied_len(), |scratch| {
             let (convolution, y) = (&convolution, f32::lanes_mut(&mut plain));
-            f32::dispatch(Plain::<f32, 3> { convolution, y, scratch });
+            f32::dispatch(Plain::<f32, 0> { convolution, y, scratch });
         });
         assert!(reduced != plain, "other roundings");
         let mut squares = [0.0; 2];
@@ -464,8 +607,8 @@ mod tests {
             }
             let mut sum = 1.0 + f64::from(bias[o]);
             for i in 0..n_channels {
-                for ky in 0..3 {
-                    for kx in 0..3 {
+                for ky in 0..size {
+                    for kx in 0..size {
                         let (Some(iy), Some(ix)) = ((r + ky).checked_sub(pad), (c + kx).checked_sub(pad))
                         else {
                             continue;
@@ -474,7 +617,8 @@ mod tests {
                             let pixel = iy * width + ix;
                             let pixel = if is_turned { height * width - 1 - pixel } else { pixel };
                             let x = x[((group * n_channels + i) * height * width + pixel) * 16 + lane];
-                            sum += f64::from(x) * f64::from(w[(o * n_channels + i) * 9 + ky * 3 + kx]);
+                            sum +=
+                                f64::from(x) * f64::from(w[((o * n_channels + i) * size + ky) * size + kx]);
                         }
                     }
                 }
@@ -493,12 +637,24 @@ mod tests {
     #[test]
     fn it_rounds_about_as_the_plain_convolution_does() {
         for is_turned in [false, true] {
-            for (n_channels, pad, image) in
-                [(29, 1, [8, 8]), (32, 0, [5, 6]), (64, 2, [1, 7]), (130, 1, [7, 1]), (128, 1, [9, 6])]
-            {
+            for (size, n_channels, pad, image) in [
+                (3, 29, 1, [8, 8]),
+                (3, 32, 0, [5, 6]),
+                (3, 64, 2, [1, 7]),
+                (3, 130, 1, [7, 1]),
+                (3, 128, 1, [9, 6]),
+                (5, 1, 2, [28, 28]),
+                (5, 6, 0, [14, 14]),
+                (5, 6, 4, [10, 10]),
+                (5, 16, 2, [9, 6]),
+                (5, 70, 3, [6, 7]),
+            ] {
                 for finish in 0..3 {
-                    let [reduced, plain] = errors(n_channels, pad, image, is_turned, finish);
-                    println!("{n_channels} channels, {image:?}: {reduced:.2e} and {plain:.2e}");
+                    let [reduced, plain] = errors(size, n_channels, pad, image, is_turned, finish);
+                    println!(
+                        "{size}x{size}, {n_channels} channels, {image:?}: {reduced:.2e} and {plain:.2e}, {:.2}",
+                        reduced / plain
+                    );
                     assert!(reduced < 1.5 * plain, "{n_channels} channels: {reduced:e} and {plain:e}");
                 }
             }
