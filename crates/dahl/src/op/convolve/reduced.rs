@@ -30,6 +30,9 @@ use std::ops::Range;
 const TILES: usize = 5;
 const KERNELS: usize = 4;
 
+/// Most columns of pixels under a block.
+const COLUMNS: usize = 2 * TILES + 4;
+
 /// Sums per tile.
 const PLACES: usize = 16;
 
@@ -77,17 +80,28 @@ impl<T: Real, Y: Target<T>, const W: usize> Kernel<T> for Reduced<'_, '_, T, Y, 
     }
 }
 
+/// What of a row of pixels is multiplied by what becomes of the taps.
+#[derive(Clone, Copy)]
+enum Term {
+    /// The difference, or the sum, of two pixels.
+    Difference(usize, usize),
+    Sum(usize, usize),
+    /// One of them.
+    One(usize),
+}
+
+use Term::{Difference, One, Sum};
+
 /// The products of each of the four sums along an axis of `W` taps.
-const fn products_of<const W: usize>(sum: usize) -> &'static [usize] {
+const fn terms<const W: usize>(sum: usize) -> &'static [Term] {
     match (W, sum) {
-        (3, 0) => &[0],
-        (3, 1) => &[1],
-        (3, 2) => &[2],
-        (3, _) => &[3],
-        (_, 0) => &[0, 1],
-        (_, 1) => &[2, 3],
-        (_, 2) => &[4],
-        (_, _) => &[5, 6],
+        (3, 0) => &[Difference(0, 2)],
+        (3, 1) => &[Sum(1, 2)],
+        (3, 3) => &[Difference(1, 3)],
+        (5, 0) => &[Difference(0, 2), Difference(3, 4)],
+        (5, 1) => &[Sum(1, 2), One(4)],
+        (5, 3) => &[Difference(1, 3), Difference(4, 5)],
+        _ => &[Difference(2, 1)],
     }
 }
 
@@ -101,22 +115,34 @@ const fn places<const W: usize>() -> [usize; PLACES + 1] {
     let mut places = [0; PLACES + 1];
     let mut place = 0;
     while place < PLACES {
-        let n = products_of::<W>(place / 4).len() * products_of::<W>(place % 4).len();
+        let n = terms::<W>(place / 4).len() * terms::<W>(place % 4).len();
         places[place + 1] = places[place] + n;
         place += 1;
     }
     places
 }
 
+/// The first product of each of the four sums along an axis, and where the last ends.
+const fn firsts<const W: usize>() -> [usize; 5] {
+    let mut firsts = [0; 5];
+    let mut sum = 0;
+    while sum < 4 {
+        firsts[sum + 1] = firsts[sum] + terms::<W>(sum).len();
+        sum += 1;
+    }
+    firsts
+}
+
 /// Where among all products that of these two along the axes is: place by place.
 const fn numbers<const W: usize>() -> [[usize; five::PRODUCTS]; five::PRODUCTS] {
+    let (firsts, places) = (firsts::<W>(), places::<W>());
     let mut numbers = [[0; five::PRODUCTS]; five::PRODUCTS];
     let mut place = 0;
     while place < PLACES {
-        let (rows, columns) = (products_of::<W>(place / 4), products_of::<W>(place % 4));
+        let (row, column, width) = (firsts[place / 4], firsts[place % 4], terms::<W>(place % 4).len());
         let mut i = 0;
-        while i < rows.len() * columns.len() {
-            numbers[rows[i / columns.len()]][columns[i % columns.len()]] = places::<W>()[place] + i;
+        while places[place] + i < places[place + 1] {
+            numbers[row + i / width][column + i % width] = places[place] + i;
             i += 1;
         }
         place += 1;
@@ -130,16 +156,19 @@ struct Cut {
     n_channels: usize,
     /// Output channels whose weights are transformed at a time.
     n_outputs: usize,
-    /// Tiles whose pixels are transformed at a time.
-    n_tiles: usize,
+    /// Rows of tiles whose pixels are transformed at a time, and blocks of tiles in a row.
+    n_rows: usize,
+    n_blocks: usize,
     /// Products per tile, output and input channel.
     n_products: usize,
+    /// Vectors of pixels of a block of tiles for each input channel.
+    n_pixels: usize,
 }
 
 impl Cut {
     /// Vectors of transformed pixels, and of weights.
     fn pixels_len(&self) -> usize {
-        self.n_tiles.div_ceil(TILES) * TILES * self.n_products * self.n_channels
+        self.n_rows * self.n_blocks * self.n_pixels * self.n_channels
     }
 
     fn weights_len<T: Real>(&self) -> usize {
@@ -158,8 +187,8 @@ struct Pass<'a> {
     channels: Range<usize>,
     outputs: Range<usize>,
     group: usize,
-    /// Tiles are counted row by row.
-    tiles: Range<usize>,
+    /// Rows of tiles.
+    rows: Range<usize>,
 }
 
 impl<T: Real> Convolution<'_, T> {
@@ -178,7 +207,8 @@ impl<T: Real> Convolution<'_, T> {
             && is_usual(&self.columns)
             && is_side_by_side
             && is_large
-            && n_down * n_across >= 4
+            && n_down > 0
+            && n_across >= 3
     }
 
     /// Vectors that it needs: transformed pixels, then weights.
@@ -188,19 +218,18 @@ impl<T: Real> Convolution<'_, T> {
     }
 
     fn reduced_cut(&self) -> Cut {
-        let n_products = if self.columns.taps.len() == 3 { 16 } else { five::PRODUCTS * five::PRODUCTS };
-        // Passes of nearly the same size, with room for the transformed pixels of one block of tiles.
-        let most_channels = RESIDENT / (n_products * TILES);
-        let n_channels = self.n_inputs.div_ceil(self.n_inputs.div_ceil(most_channels));
-        let most_outputs = WEIGHTS * T::LANES / (n_products * n_channels) / KERNELS * KERNELS;
+        let n_products = if self.columns.taps.len() == 3 { 4 } else { five::PRODUCTS };
+        let n_pixels = n_products * COLUMNS;
         let (n_down, n_across) = self.n_tiles_along();
-        let most_tiles = RESIDENT / (n_products * n_channels) / TILES * TILES;
-        Cut {
-            n_channels,
-            n_outputs: most_outputs.min(self.n_outputs),
-            n_tiles: most_tiles.min(n_down * n_across),
-            n_products,
-        }
+        let n_blocks = n_across.div_ceil(TILES);
+        // Passes of nearly the same size, with room for the transformed pixels of a row of tiles.
+        let most_channels = (RESIDENT / (n_blocks * n_pixels)).max(1);
+        let n_channels = self.n_inputs.div_ceil(self.n_inputs.div_ceil(most_channels));
+        let n_products = n_products * n_products;
+        let most_outputs = (WEIGHTS * T::LANES / (n_products * n_channels * KERNELS)).max(1) * KERNELS;
+        let most_rows = (RESIDENT / (n_blocks * n_pixels * n_channels)).max(1);
+        let (n_outputs, n_rows) = (most_outputs.min(self.n_outputs), most_rows.min(n_down));
+        Cut { n_channels, n_outputs, n_rows, n_blocks, n_products, n_pixels }
     }
 
     /// Tiles along rows and columns.
@@ -219,17 +248,17 @@ impl<T: Real> Convolution<'_, T> {
         let cut = &self.reduced_cut();
         let (pixels, weights) = scratch.split_at_mut(cut.pixels_len());
         let weights = T::flat_mut(weights);
-        let (n_down, n_across) = self.n_tiles_along();
+        let n_down = self.n_tiles_along().0;
         for first_channel in (0..self.n_inputs).step_by(cut.n_channels) {
             let channels = first_channel..(first_channel + cut.n_channels).min(self.n_inputs);
             for first_output in (0..self.n_outputs).step_by(cut.n_outputs) {
                 let outputs = first_output..(first_output + cut.n_outputs).min(self.n_outputs);
                 self.transform_weights::<S, W>(s, cut, &channels, &outputs, weights);
                 for group in 0..self.n_groups() {
-                    for first_tile in (0..n_down * n_across).step_by(cut.n_tiles) {
-                        let tiles = first_tile..(first_tile + cut.n_tiles).min(n_down * n_across);
+                    for first_row in (0..n_down).step_by(cut.n_rows) {
+                        let rows = first_row..(first_row + cut.n_rows).min(n_down);
                         let (channels, outputs) = (channels.clone(), outputs.clone());
-                        let pass = Pass { cut, channels, outputs, group, tiles };
+                        let pass = Pass { cut, channels, outputs, group, rows };
                         self.transform_pixels::<S, W>(s, &pass, pixels);
                         self.products::<S, Y, W>(s, &pass, pixels, weights, target);
                     }
@@ -293,10 +322,10 @@ impl<T: Real> Convolution<'_, T> {
         }
     }
 
-    /// The pixels of a block of tiles side by side, channel by channel, product by product, then those of the next block.
+    /// The pixels under a block of tiles, transformed down and not yet across: columns side by side, channel by channel, product by
+    /// product, then those of the next block.
     #[inline(always)]
     fn transform_pixels<S: Simd<T>, const W: usize>(&self, s: S, pass: &Pass<'_>, to: &mut [T::Lanes]) {
-        let (n_products, numbers) = const { (n_products::<W>(), numbers::<W>()) };
         let (height, width) = (self.rows.inputs.len(), self.columns.inputs.len());
         let n_across = self.n_tiles_along().1;
         let n_channels = pass.channels.len();
@@ -306,52 +335,30 @@ impl<T: Real> Convolution<'_, T> {
         let place =
             |at: usize, n: usize| if self.is_turned { n.wrapping_sub(at).wrapping_sub(1) } else { at };
         let plane = height * width;
-        let per_block = n_products * n_products * n_channels * TILES;
-        let blocks = block_sizes(pass.tiles.len(), TILES);
-        for (block, to) in blocks.zip(to.chunks_exact_mut(per_block)) {
-            let block = pass.tiles.start + block.start..pass.tiles.start + block.end;
+        let blocks =
+            pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
+        for ((down, tiles), to) in blocks.zip(to.chunks_exact_mut(pass.cut.n_pixels * n_channels)) {
+            let to = to.as_chunks_mut::<COLUMNS>().0;
             for c in 0..n_channels {
                 let channel = pass.group * self.n_inputs + pass.channels.start + c;
                 let x = &self.x[channel * plane..][..plane];
-                let mut tile = block.start;
-                while tile < block.end {
-                    // The tiles of the block in one row of them: first the products down for all columns, then across.
-                    let (down, across) = (tile / n_across, tile % n_across);
-                    let n = (n_across - across).min(block.end - tile);
-                    let mut rows = [&x[..0]; five::PIXELS];
+                let mut rows = [&x[..0]; five::PIXELS];
+                for i in 0..=W {
+                    let at = place(top.wrapping_add(2 * down + i), height);
+                    rows[i] = if at < height { &x[at * width..][..width] } else { &[] };
+                }
+                for column in 0..2 * tiles.len() + W - 1 {
+                    let at = place(left.wrapping_add(2 * tiles.start + column), width);
+                    let mut values = [s.zero(); five::PIXELS];
                     for i in 0..=W {
-                        let at = place(top.wrapping_add(2 * down + i), height);
-                        rows[i] = if at < height { &x[at * width..][..width] } else { &[] };
-                    }
-                    let mut columns = [[T::ZERO_LANES; 2 * TILES + 4]; five::PRODUCTS];
-                    for j in 0..2 * n + W - 1 {
-                        let at = place(left.wrapping_add(2 * across + j), width);
-                        let mut values = [s.zero(); five::PIXELS];
-                        for i in 0..=W {
-                            if let Some(value) = rows[i].get(at) {
-                                values[i] = s.load(value);
-                            }
-                        }
-                        let products = of_pixels::<T, S, W>(s, values);
-                        for i in 0..n_products {
-                            s.store(products[i], &mut columns[i][j]);
+                        if let Some(value) = rows[i].get(at) {
+                            values[i] = s.load(value);
                         }
                     }
-                    let to = &mut to[c * TILES + tile - block.start..];
-                    for row in 0..n_products {
-                        for t in 0..n {
-                            let mut values = [s.zero(); five::PIXELS];
-                            for j in 0..=W {
-                                values[j] = s.load(&columns[row][2 * t + j]);
-                            }
-                            let products = of_pixels::<T, S, W>(s, values);
-                            for column in 0..n_products {
-                                let step = numbers[row][column] * n_channels;
-                                s.store(products[column], &mut to[step * TILES + t]);
-                            }
-                        }
+                    let products = of_pixels::<T, S, W>(s, values);
+                    for i in 0..const { n_products::<W>() } {
+                        s.store(products[i], &mut to[i * n_channels + c][column]);
                     }
-                    tile += n;
                 }
             }
         }
@@ -368,31 +375,27 @@ impl<T: Real> Convolution<'_, T> {
         target: &mut Y,
     ) {
         let n_channels = pass.channels.len();
-        let n_products = const { n_products::<W>() * n_products::<W>() };
+        let (firsts, places) = const { (firsts::<W>(), places::<W>()) };
         let n_across = self.n_tiles_along().1;
-        let places = const { places::<W>() };
         let mut sums = [[[T::ZERO_LANES; TILES]; KERNELS]; PLACES];
         for (block, kernels) in block_sizes(pass.outputs.len(), KERNELS).enumerate() {
-            let weights = &weights[block * pass.cut.block_len()..][..n_products * n_channels * KERNELS];
+            let weights = &weights[block * pass.cut.block_len()..][..places[PLACES] * n_channels * KERNELS];
             let weights = weights.as_chunks::<KERNELS>().0;
-            let tiles = block_sizes(pass.tiles.len(), TILES);
-            for (tiles, pixels) in tiles.zip(pixels.chunks_exact(n_products * n_channels * TILES)) {
-                let pixels = pixels.as_chunks::<TILES>().0;
+            let blocks =
+                pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
+            for ((row, tiles), pixels) in blocks.zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels)) {
+                let pixels = pixels.as_chunks::<COLUMNS>().0;
                 for place in 0..PLACES {
-                    let steps = places[place] * n_channels..places[place + 1] * n_channels;
-                    let (weights, pixels) = (&weights[steps.clone()], &pixels[steps]);
-                    chains(s, (kernels.len(), tiles.len()), weights, pixels, &mut sums[place]);
+                    let chains = Chains {
+                        terms: terms::<W>(place % 4),
+                        n_channels,
+                        weights: &weights[places[place] * n_channels..places[place + 1] * n_channels],
+                        pixels: &pixels[firsts[place / 4] * n_channels..firsts[place / 4 + 1] * n_channels],
+                    };
+                    chains.run(s, (kernels.len(), tiles.len()), &mut sums[place]);
                 }
                 for k in 0..kernels.len() {
                     for t in 0..tiles.len() {
-                        let tile = pass.tiles.start + tiles.start + t;
-                        let tile = Tile {
-                            group: pass.group,
-                            output: pass.outputs.start + kernels.start + k,
-                            row: 2 * (tile / n_across),
-                            column: 2 * (tile % n_across),
-                            channels: &pass.channels,
-                        };
                         let mut columns = [[s.zero(); 2]; 4];
                         for column in 0..4 {
                             let mut places = [s.zero(); 4];
@@ -406,6 +409,13 @@ impl<T: Real> Convolution<'_, T> {
                             values[i] =
                                 outputs(s, [columns[0][i], columns[1][i], columns[2][i], columns[3][i]]);
                         }
+                        let tile = Tile {
+                            group: pass.group,
+                            output: pass.outputs.start + kernels.start + k,
+                            row: 2 * row,
+                            column: 2 * (tiles.start + t),
+                            channels: &pass.channels,
+                        };
                         target.put(s, &tile, values);
                     }
                 }
@@ -450,55 +460,90 @@ impl<T: Real> Target<T> for Planes<'_, '_, T> {
     }
 }
 
-/// One place of a block of output channels by tiles: the sum over products and input channels of weights times pixels.
-#[inline(always)]
-fn chains<T: Real, S: Simd<T>>(
-    s: S,
-    (n_kernels, n_tiles): (usize, usize),
-    weights: &[[T; KERNELS]],
-    pixels: &[[T::Lanes; TILES]],
-    sums: &mut [[T::Lanes; TILES]; KERNELS],
-) {
-    if const { S::ACCUMULATORS >= KERNELS * TILES } {
-        return match (n_kernels, n_tiles) {
-            (4, 5) => multiply::<T, S, 4, 5>(s, weights, pixels, 0, sums),
-            (4, _) => multiply::<T, S, 4, 4>(s, weights, pixels, 0, sums),
-            (3, 5) => multiply::<T, S, 3, 5>(s, weights, pixels, 0, sums),
-            (3, _) => multiply::<T, S, 3, 4>(s, weights, pixels, 0, sums),
-            (_, 5) => multiply::<T, S, 2, 5>(s, weights, pixels, 0, sums),
-            (_, _) => multiply::<T, S, 2, 4>(s, weights, pixels, 0, sums),
-        };
-    }
-    for first in 0..n_tiles {
-        multiply::<T, S, KERNELS, 1>(s, weights, pixels, first, sums);
-    }
+/// One place of a block of output channels by tiles: chains over products down, products across and input channels.
+struct Chains<'a, T: Real> {
+    terms: &'a [Term],
+    n_channels: usize,
+    weights: &'a [[T; KERNELS]],
+    pixels: &'a [[T::Lanes; COLUMNS]],
 }
 
-/// The same, of `K` output channels by the `X` tiles from `first`.
-#[inline(always)]
-fn multiply<T: Real, S: Simd<T>, const K: usize, const X: usize>(
-    s: S,
-    weights: &[[T; KERNELS]],
-    pixels: &[[T::Lanes; TILES]],
-    first: usize,
-    sums: &mut [[T::Lanes; TILES]; KERNELS],
-) {
-    let mut chains = [[s.zero(); X]; K];
-    for (weights, pixels) in weights.iter().zip(pixels) {
-        let mut values = [s.zero(); X];
-        for j in 0..X {
-            values[j] = s.load(&pixels[first + j]);
+impl<T: Real> Chains<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd<T>>(
+        &self,
+        s: S,
+        (n_kernels, n_tiles): (usize, usize),
+        sums: &mut [[T::Lanes; TILES]; KERNELS],
+    ) {
+        if const { S::ACCUMULATORS >= KERNELS * TILES } {
+            return match (n_kernels, n_tiles) {
+                (4, 5) => self.block::<S, 4, 5>(s, 0, sums),
+                (4, 4) => self.block::<S, 4, 4>(s, 0, sums),
+                (4, _) => self.block::<S, 4, 3>(s, 0, sums),
+                (_, 5) => self.block::<S, 3, 5>(s, 0, sums),
+                (_, 4) => self.block::<S, 3, 4>(s, 0, sums),
+                (_, _) => self.block::<S, 3, 3>(s, 0, sums),
+            };
+        }
+        for first in 0..n_tiles {
+            self.block::<S, KERNELS, 1>(s, first, sums);
+        }
+    }
+
+    /// `K` output channels by the `X` tiles from `first`.
+    #[inline(always)]
+    fn block<S: Simd<T>, const K: usize, const X: usize>(
+        &self,
+        s: S,
+        first: usize,
+        sums: &mut [[T::Lanes; TILES]; KERNELS],
+    ) {
+        let mut chains = [[s.zero(); X]; K];
+        let mut weights = self.weights.chunks_exact(self.n_channels);
+        for pixels in self.pixels.chunks_exact(self.n_channels) {
+            for (&term, weights) in self.terms.iter().zip(&mut weights) {
+                match term {
+                    Difference(a, b) => {
+                        steps::<T, S, 0, K, X>(s, weights, pixels, [a, b], first, &mut chains)
+                    }
+                    Sum(a, b) => steps::<T, S, 1, K, X>(s, weights, pixels, [a, b], first, &mut chains),
+                    One(a) => steps::<T, S, 2, K, X>(s, weights, pixels, [a, a], first, &mut chains),
+                }
+            }
         }
         for i in 0..K {
-            let weight = s.splat(weights[i]);
             for j in 0..X {
-                chains[i][j] = s.mul_add(weight, values[j], chains[i][j]);
+                s.store(chains[i][j], &mut sums[i][first + j]);
             }
         }
     }
-    for i in 0..K {
+}
+
+/// Adds one product over all channels: of the difference of two columns, of their sum, or of the first of them, as `TERM` is 0, 1 or 2.
+#[inline(always)]
+fn steps<T: Real, S: Simd<T>, const TERM: usize, const K: usize, const X: usize>(
+    s: S,
+    weights: &[[T; KERNELS]],
+    pixels: &[[T::Lanes; COLUMNS]],
+    [a, b]: [usize; 2],
+    first: usize,
+    chains: &mut [[S::V; X]; K],
+) {
+    for (weights, pixels) in weights.iter().zip(pixels) {
+        // The columns of all tiles.
+        let under = |at: usize| pixels[at..].first_chunk::<{ 2 * TILES - 1 }>();
+        let (Some(left), Some(right)) = (under(a), under(b)) else { return };
         for j in 0..X {
-            s.store(chains[i][j], &mut sums[i][first + j]);
+            let (left, right) = (s.load(&left[2 * (first + j)]), &right[2 * (first + j)]);
+            let value = match TERM {
+                0 => s.sub(left, s.load(right)),
+                1 => s.add(left, s.load(right)),
+                _ => left,
+            };
+            for i in 0..K {
+                chains[i][j] = s.mul_add(s.splat(weights[i]), value, chains[i][j]);
+            }
         }
     }
 }
