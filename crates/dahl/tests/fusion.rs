@@ -64,7 +64,9 @@ fn the_bits_are_those_of_the_separate_tasks() {
         // Two of them, so that there is a gradient of the input; odd channels and extents; padding.
         end(new().layer(conv(7, 3, 1, 1)).relu().max_pool(2).layer(conv(5, 2, 1, 0)).relu().max_pool(2)),
         // Windows that leave pixels over, or out.
-        end(new().layer(conv(3, 5, 1, 2)).relu().layer(MaxPool::new(2).stride(3))),
+        end(new().layer(conv(3, 4, 1, 2)).relu().layer(MaxPool::new(2).stride(3))),
+        end(new().layer(conv(3, 5, 1, 3)).relu().max_pool(2).layer(conv(6, 5, 1, 3)).relu().max_pool(2)),
+        end(new().layer(conv(4, 5, 1, 2)).relu().max_pool(2)),
         end(new().layer(conv(2, 1, 1, 0)).relu().max_pool(3)),
         // A stride, and no bias.
         end(new().layer(conv(9, 3, 2, 1).bias(false)).relu().max_pool(2)),

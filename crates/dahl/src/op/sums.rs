@@ -109,24 +109,26 @@ pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
     n_samples: usize,
 ) -> bool {
     const CHAINS: usize = 4;
-    // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
-    let (moderate, most) = if size_of::<T>() == 4 { (56, 128) } else { (500, 1024) };
-    let bound = f64::powi(2.0, moderate);
+    // Squares overflow from half of the exponents on. With weights below a third of them, sums of products do not.
+    let bound = f64::powi(2.0, if size_of::<T>() == 4 { 42 } else { 340 });
     if !weights.iter().fold(true, |so_far, w| so_far & (w.wide().abs() < bound)) {
         return false;
     }
-    // What overflows when multiplied by this is infinite or NaN; times zero, both are NaN.
-    let scale = s.splat(T::from_f64(f64::powi(2.0, most - moderate)));
     let per_group = data.len().checked_div(n_samples.div_ceil(T::LANES)).unwrap_or(0);
     let mut chains = [s.zero(); CHAINS];
     for (group, data) in data.chunks_exact(per_group.max(1)).enumerate() {
-        let exists = s.first(n_samples - group * T::LANES);
+        let (exists, is_full) = (s.first(n_samples - group * T::LANES), n_samples >= (group + 1) * T::LANES);
         for values in data.chunks(CHAINS) {
             for (chain, value) in chains.iter_mut().zip(values) {
-                let value = s.select(exists, s.load(value), s.zero());
-                *chain = s.mul_add(s.mul(value, scale), s.zero(), *chain);
+                let value = s.load(value);
+                let value = if is_full { value } else { s.select(exists, value, s.zero()) };
+                *chain = s.mul_add(value, value, *chain);
             }
         }
+    }
+    // What is infinite or NaN, is NaN when multiplied by zero.
+    for chain in &mut chains {
+        *chain = s.mul(*chain, s.zero());
     }
     !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
 }

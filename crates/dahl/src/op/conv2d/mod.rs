@@ -16,7 +16,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d, 3, [L R R L]),
+    super::implementations!(reference, lanes::conv2d, 4, [L R R L]),
 )
 .samples(sample);
 

@@ -18,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_relu",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu, 2, [L R R L]),
+    super::implementations!(reference, lanes::conv2d_relu, 3, [L R R L]),
 )
 .samples(sample);
 

@@ -20,6 +20,7 @@
 //! make a tile is counted from the first output of a call. Infinities would become NaN where they are subtracted, and very large values overflow, so a
 //! call with such is left to the plain convolution as a whole.
 
+use super::block::unrolled;
 use super::{Axis, Convolution, Finish, RESIDENT, STACK_TAPS, five};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd, block_sizes};
@@ -32,6 +33,9 @@ const KERNELS: usize = 4;
 
 /// Most columns of pixels under a block.
 const COLUMNS: usize = 2 * TILES + 4;
+
+/// Output channels of a block where there is only one input channel, whose sums for one tile are all in registers.
+const SINGLE: usize = 3;
 
 /// Sums per tile.
 const PLACES: usize = 16;
@@ -159,6 +163,8 @@ struct Cut {
     /// Rows of tiles whose pixels are transformed at a time, and blocks of tiles in a row.
     n_rows: usize,
     n_blocks: usize,
+    /// Most output channels of a block.
+    n_kernels: usize,
     /// Products per tile, output and input channel.
     n_products: usize,
     /// Vectors of pixels of a block of tiles for each input channel.
@@ -172,7 +178,7 @@ impl Cut {
     }
 
     fn weights_len<T: Real>(&self) -> usize {
-        (self.n_outputs.div_ceil(KERNELS) * self.block_len()).div_ceil(T::LANES)
+        (self.n_outputs.div_ceil(self.n_kernels) * self.block_len()).div_ceil(T::LANES)
     }
 
     /// Transformed weights of a block of output channels.
@@ -192,23 +198,20 @@ struct Pass<'a> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Whether its form allows for it. With few channels or tiles the transformations take longer than what they save.
+    /// Whether its form allows for it. With few channels or tiles the transformations take longer than what they save. Only whole
+    /// tiles count, because a pool leaves out the others and must have the same bits.
     pub(in crate::op) fn is_reducible(&self) -> bool {
         let width = self.columns.taps.len();
         let is_usual = |axis: &Axis| axis.window.stride == 1 && axis.taps == (0..width);
         let is_side_by_side = (self.steps.row, self.steps.column) == (width, 1);
-        let (n_down, n_across) = self.n_tiles_along();
-        let is_large = match width {
+        let is_large = self.rows.outputs.len() >= 2 && self.columns.outputs.len() >= 6;
+        let has_channels = match width {
             3 => self.n_inputs * 9 > STACK_TAPS && self.n_outputs >= 2 * KERNELS,
-            5 => self.n_inputs > 0 && self.n_outputs > 1,
+            // Few samples may be computed one at a time, depending on what a pool leaves out.
+            5 => self.n_inputs > 0 && self.n_outputs > 1 && self.n_samples * 2 > T::LANES,
             _ => false,
         };
-        is_usual(&self.rows)
-            && is_usual(&self.columns)
-            && is_side_by_side
-            && is_large
-            && n_down > 0
-            && n_across >= 3
+        is_usual(&self.rows) && is_usual(&self.columns) && is_side_by_side && is_large && has_channels
     }
 
     /// Vectors that it needs: transformed pixels, then weights.
@@ -226,10 +229,11 @@ impl<T: Real> Convolution<'_, T> {
         let most_channels = (RESIDENT / (n_blocks * n_pixels)).max(1);
         let n_channels = self.n_inputs.div_ceil(self.n_inputs.div_ceil(most_channels));
         let n_products = n_products * n_products;
-        let most_outputs = (WEIGHTS * T::LANES / (n_products * n_channels * KERNELS)).max(1) * KERNELS;
+        let n_kernels = if self.n_inputs == 1 { SINGLE } else { KERNELS };
+        let most_outputs = (WEIGHTS * T::LANES / (n_products * n_channels * KERNELS)).max(1) * n_kernels;
         let most_rows = (RESIDENT / (n_blocks * n_pixels * n_channels)).max(1);
         let (n_outputs, n_rows) = (most_outputs.min(self.n_outputs), most_rows.min(n_down));
-        Cut { n_channels, n_outputs, n_rows, n_blocks, n_products, n_pixels }
+        Cut { n_channels, n_outputs, n_rows, n_blocks, n_kernels, n_products, n_pixels }
     }
 
     /// Tiles along rows and columns.
@@ -281,7 +285,7 @@ impl<T: Real> Convolution<'_, T> {
         let numbers = const { numbers::<W>() };
         let steps = &self.steps;
         let per_vector = T::LANES / KERNELS;
-        for (block, kernels) in block_sizes(outputs.len(), KERNELS).enumerate() {
+        for (block, kernels) in block_sizes(outputs.len(), cut.n_kernels).enumerate() {
             let to = &mut to[block * cut.block_len()..];
             for vector in 0..channels.len().div_ceil(per_vector) {
                 let n_there = T::LANES.min((channels.len() - vector * per_vector) * KERNELS);
@@ -335,29 +339,45 @@ impl<T: Real> Convolution<'_, T> {
         let place =
             |at: usize, n: usize| if self.is_turned { n.wrapping_sub(at).wrapping_sub(1) } else { at };
         let plane = height * width;
+        let none = [T::ZERO_LANES; COLUMNS];
         let blocks =
             pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
         for ((down, tiles), to) in blocks.zip(to.chunks_exact_mut(pass.cut.n_pixels * n_channels)) {
             let to = to.as_chunks_mut::<COLUMNS>().0;
+            // Which of its columns lie inside the image, and where the first of these is in memory.
+            let n_columns = 2 * tiles.len() + W - 1;
+            let base = left.wrapping_add(2 * tiles.start).cast_signed();
+            let [start, end] = [-base, width.cast_signed() - base]
+                .map(|column| column.clamp(0, n_columns.cast_signed()).cast_unsigned());
+            let inside = start..end;
+            let first_inside = base.wrapping_add_unsigned(start).cast_unsigned();
+            let first_inside =
+                if self.is_turned { width.wrapping_sub(first_inside + inside.len()) } else { first_inside };
+            let first_inside = if inside.is_empty() { 0 } else { first_inside };
             for c in 0..n_channels {
                 let channel = pass.group * self.n_inputs + pass.channels.start + c;
                 let x = &self.x[channel * plane..][..plane];
-                let mut rows = [&x[..0]; five::PIXELS];
+                let mut rows = [&none[..inside.len()]; five::PIXELS];
                 for i in 0..=W {
                     let at = place(top.wrapping_add(2 * down + i), height);
-                    rows[i] = if at < height { &x[at * width..][..width] } else { &[] };
+                    if at < height {
+                        rows[i] = &x[at * width + first_inside..][..inside.len()];
+                    }
                 }
-                for column in 0..2 * tiles.len() + W - 1 {
-                    let at = place(left.wrapping_add(2 * tiles.start + column), width);
+                for column in 0..inside.len() {
+                    let at = if self.is_turned { inside.len() - 1 - column } else { column };
                     let mut values = [s.zero(); five::PIXELS];
                     for i in 0..=W {
-                        if let Some(value) = rows[i].get(at) {
-                            values[i] = s.load(value);
-                        }
+                        values[i] = s.load(&rows[i][at]);
                     }
                     let products = of_pixels::<T, S, W>(s, values);
                     for i in 0..const { n_products::<W>() } {
-                        s.store(products[i], &mut to[i * n_channels + c][column]);
+                        s.store(products[i], &mut to[i * n_channels + c][inside.start + column]);
+                    }
+                }
+                for column in (0..inside.start).chain(inside.end..n_columns) {
+                    for i in 0..const { n_products::<W>() } {
+                        s.store(s.zero(), &mut to[i * n_channels + c][column]);
                     }
                 }
             }
@@ -378,13 +398,25 @@ impl<T: Real> Convolution<'_, T> {
         let (firsts, places) = const { (firsts::<W>(), places::<W>()) };
         let n_across = self.n_tiles_along().1;
         let mut sums = [[[T::ZERO_LANES; TILES]; KERNELS]; PLACES];
-        for (block, kernels) in block_sizes(pass.outputs.len(), KERNELS).enumerate() {
+        for (block, kernels) in block_sizes(pass.outputs.len(), pass.cut.n_kernels).enumerate() {
             let weights = &weights[block * pass.cut.block_len()..][..places[PLACES] * n_channels * KERNELS];
             let weights = weights.as_chunks::<KERNELS>().0;
             let blocks =
                 pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
             for ((row, tiles), pixels) in blocks.zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels)) {
                 let pixels = pixels.as_chunks::<COLUMNS>().0;
+                if self.n_inputs == 1 {
+                    for t in 0..tiles.len() {
+                        let values = single::<T, S, W>(s, weights, pixels, t);
+                        for k in 0..kernels.len() {
+                            let output = pass.outputs.start + kernels.start + k;
+                            let (group, channels) = (pass.group, &pass.channels);
+                            let (row, column) = (2 * row, 2 * (tiles.start + t));
+                            target.put(s, &Tile { group, output, row, column, channels }, values[k]);
+                        }
+                    }
+                    continue;
+                }
                 for place in 0..PLACES {
                     let chains = Chains {
                         terms: terms::<W>(place % 4),
@@ -548,6 +580,50 @@ fn steps<T: Real, S: Simd<T>, const TERM: usize, const K: usize, const X: usize>
     }
 }
 
+/// The outputs of one tile of a block, over one input channel.
+#[inline(always)]
+fn single<T: Real, S: Simd<T>, const W: usize>(
+    s: S,
+    weights: &[[T; KERNELS]],
+    pixels: &[[T::Lanes; COLUMNS]],
+    tile: usize,
+) -> [[[S::V; 2]; 2]; SINGLE] {
+    let (firsts, numbers) = const { (firsts::<W>(), numbers::<W>()) };
+    let mut results = [[[s.zero(); 2]; 2]; SINGLE];
+    unrolled!(a < 4, {
+        let mut sums = [[s.zero(); 4]; SINGLE];
+        for row in firsts[a]..firsts[a + 1] {
+            let x: &[T::Lanes; five::PIXELS] = pixels[row][2 * tile..].first_chunk().expect("columns");
+            let mut values = [s.zero(); five::PIXELS];
+            for i in 0..=W {
+                values[i] = s.load(&x[i]);
+            }
+            let values = of_pixels::<T, S, W>(s, values);
+            for column in 0..const { n_products::<W>() } {
+                let weights = &weights[numbers[row][column]];
+                for k in 0..SINGLE {
+                    let sum = &mut sums[k][if W == 5 { five::SUM_OF[column] } else { column }];
+                    *sum = s.mul_add(s.splat(weights[k]), values[column], *sum);
+                }
+            }
+        }
+        for k in 0..SINGLE {
+            let [left, right] = outputs(s, sums[k]);
+            let [upper, lower] = results[k];
+            results[k] = match a {
+                0 => [[left, right], lower],
+                1 => [[s.add(upper[0], left), s.add(upper[1], right)], [left, right]],
+                2 => [
+                    [s.add(upper[0], left), s.add(upper[1], right)],
+                    [s.sub(lower[0], left), s.sub(lower[1], right)],
+                ],
+                _ => [upper, [s.sub(lower[0], left), s.sub(lower[1], right)]],
+            };
+        }
+    });
+    results
+}
+
 /// Pixels as the products need them: `W + 1` of them.
 #[inline(always)]
 fn of_pixels<T: Real, S: Simd<T>, const W: usize>(s: S, d: [S::V; five::PIXELS]) -> [S::V; five::PRODUCTS] {
@@ -684,9 +760,9 @@ mod tests {
         for is_turned in [false, true] {
             for (size, n_channels, pad, image) in [
                 (3, 29, 1, [8, 8]),
-                (3, 32, 0, [5, 6]),
+                (3, 32, 0, [5, 9]),
                 (3, 64, 2, [1, 7]),
-                (3, 130, 1, [7, 1]),
+                (3, 130, 1, [7, 6]),
                 (3, 128, 1, [9, 6]),
                 (5, 1, 2, [28, 28]),
                 (5, 6, 0, [14, 14]),
