@@ -109,26 +109,33 @@ pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
     n_samples: usize,
 ) -> bool {
     const CHAINS: usize = 4;
-    // Squares overflow from half of the exponents on. With weights below a third of them, sums of products do not.
-    let bound = f64::powi(2.0, if size_of::<T>() == 4 { 42 } else { 340 });
+    // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
+    let moderate = if size_of::<T>() == 4 { 56 } else { 500 };
+    let bound = f64::powi(2.0, moderate);
     if !weights.iter().fold(true, |so_far, w| so_far & (w.wide().abs() < bound)) {
         return false;
     }
+    // No value is larger than the root of the sum of all squares, which takes one operation each.
+    let bound = s.splat(T::from_f64(bound * bound));
+    let nan = s.splat(T::from_f64(f64::NAN));
+    let mut result = s.zero();
     let per_group = data.len().checked_div(n_samples.div_ceil(T::LANES)).unwrap_or(0);
-    let mut chains = [s.zero(); CHAINS];
     for (group, data) in data.chunks_exact(per_group.max(1)).enumerate() {
-        let (exists, is_full) = (s.first(n_samples - group * T::LANES), n_samples >= (group + 1) * T::LANES);
-        for values in data.chunks(CHAINS) {
-            for (chain, value) in chains.iter_mut().zip(values) {
-                let value = s.load(value);
-                let value = if is_full { value } else { s.select(exists, value, s.zero()) };
-                *chain = s.mul_add(value, value, *chain);
+        let mut chains = [s.zero(); CHAINS];
+        let (fours, rest) = data.as_chunks::<CHAINS>();
+        for four in fours {
+            for i in 0..CHAINS {
+                let value = s.load(&four[i]);
+                chains[i] = s.mul_add(value, value, chains[i]);
             }
         }
+        for (i, value) in rest.iter().enumerate() {
+            let value = s.load(value);
+            chains[i] = s.mul_add(value, value, chains[i]);
+        }
+        let squares = s.add(s.add(chains[0], chains[1]), s.add(chains[2], chains[3]));
+        let squares = s.select(s.first(n_samples - group * T::LANES), squares, s.zero());
+        result = s.select(s.gt(bound, squares), result, nan);
     }
-    // What is infinite or NaN, is NaN when multiplied by zero.
-    for chain in &mut chains {
-        *chain = s.mul(*chain, s.zero());
-    }
-    !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])
+    !s.any_nan(result, result)
 }

@@ -143,6 +143,17 @@ impl Sizes {
         Sizes { c, k, ..sizes }
     }
 
+    /// 5x5 taps that move by one, with so many outputs that other kernels are used.
+    pub(crate) fn draw_five(draw: &mut Draw) -> Self {
+        let (size, pad) = (5, draw.between(0, 3));
+        let out = [draw.between(4, 9), draw.between(4, 9)];
+        let image = out.map(|n| n + size - 1 - 2 * pad);
+        // Sometimes more output channels than a vector has lanes.
+        let k = if draw.below(4) == 0 { 17 } else { draw.between(3, 7) };
+        let c = draw.between(1, 3);
+        Sizes { n: draw.n_samples(), c, k, image, out, size, stride: 1, pad }
+    }
+
     fn of(draw: &mut Draw, size: usize, stride: usize) -> Self {
         let pad = draw.between(0, size.min(3));
         let smallest = size.saturating_sub(2 * pad).max(1);

@@ -1,9 +1,9 @@
 //! The gradient of the input as the convolution of `op/convolve`: turned round, the rows of `dy` lie under the taps in their
 //! order. Pixels that are a stride apart lie under the same taps, so every phase of the stride is a convolution of its own,
 //! whose outputs lie a stride apart. Each pixel is, but for few samples and many channels, one chain of multiply-adds in the order
-//! (output channel, row, column) of its taps. What comes from a pool has a quicker way, `paired`.
+//! (output channel, row, column) of its taps. 5x5 taps that move by one have a quicker way, `scattered`.
 
-use super::paired::Paired;
+use super::scattered::{Scattered, TAPS};
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::op::real::Real;
 use crate::op::window::{Cover, Window};
@@ -31,16 +31,13 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
     let has_all_taps = kys.start == 0 && kxs.start == 0;
     // Few samples have a way of their own in `op/convolve`.
     let is_few = n_samples * 2 <= T::LANES;
-    if window.stride == 1 && has_all_taps && !is_few && oxs.start.is_multiple_of(2) {
-        let paired = Paired {
+    if window.stride == 1 && has_all_taps && kys.len() == TAPS && kxs.len() == TAPS && !is_few {
+        let scattered = Scattered {
             dy: T::lanes(dy.contiguous()),
             w: w.contiguous(),
-            dx: &mut *dx,
-            n_groups: n_samples.div_ceil(T::LANES),
+            n_samples,
             n_kernels: dy.region().shape()[1],
             n_channels,
-            height: kys.len(),
-            width: kxs.len(),
             pad: window.pad,
             oys: oys.clone(),
             oxs: oxs.clone(),
@@ -49,7 +46,7 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
             accumulate: call.accumulate(),
             finish,
         };
-        if T::dispatch(paired) {
+        if scattered.run(dx) {
             return;
         }
     }

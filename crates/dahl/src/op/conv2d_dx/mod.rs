@@ -6,7 +6,7 @@
 //! `w` read once at least, `dx` written once (and read, when accumulating).
 
 pub(super) mod lanes;
-mod paired;
+mod scattered;
 
 use super::real::Real;
 use super::window::{Sizes, Window};
@@ -18,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dx, 4, [L R L]),
+    super::implementations!(reference, lanes::conv2d_dx, 5, [L R L]),
 )
 .samples(sample);
 
@@ -28,8 +28,11 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let is_pooled = draw.below(2) == 0;
-    let sizes = if is_pooled { Sizes::draw_usual(draw) } else { Sizes::draw_convolution(draw) };
+    let (sizes, is_pooled) = match draw.below(3) {
+        0 => (Sizes::draw_usual(draw), true),
+        1 => (Sizes::draw_five(draw), false),
+        _ => (Sizes::draw_convolution(draw), false),
+    };
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = sizes;
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
     let sample = if is_pooled { sample.pooled([n, k, oh, ow]) } else { sample.real([n, k, oh, ow]) };

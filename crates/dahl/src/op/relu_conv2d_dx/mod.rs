@@ -20,7 +20,7 @@ pub static CODELET: Codelet = Codelet::new(
     "relu_conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] y[n,c,iy,ix] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::relu_conv2d_dx, 3, [L R L L]),
+    super::implementations!(reference, lanes::relu_conv2d_dx, 4, [L R L L]),
 )
 .samples(sample);
 
@@ -44,8 +44,11 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let is_pooled = draw.below(2) == 0;
-    let sizes = if is_pooled { Sizes::draw_usual(draw) } else { Sizes::draw_convolution(draw) };
+    let (sizes, is_pooled) = match draw.below(3) {
+        0 => (Sizes::draw_usual(draw), true),
+        1 => (Sizes::draw_five(draw), false),
+        _ => (Sizes::draw_convolution(draw), false),
+    };
     let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = sizes;
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
     let sample = if is_pooled { sample.pooled([n, k, oh, ow]) } else { sample.real([n, k, oh, ow]) };
