@@ -92,8 +92,6 @@ pub enum Values {
     Any,
     /// A handful of small integers, so that there are ties; otherwise as `Any`.
     Few,
-    /// As `Any`, but of two neighbours along the last axis at most one is not zero: what a pool's gradient looks like.
-    Pooled,
     /// Numbers in this range and no others.
     Within(Range<f64>),
     /// Integers below this.
@@ -138,11 +136,6 @@ impl Sample {
     /// Adds an argument in the element type that is computed in.
     pub fn real(self, shape: impl Into<Shape>) -> Self {
         self.arg(shape, None, Values::Any)
-    }
-
-    /// Adds an argument in the element type that is computed in, in whose rows one of two neighbours is zero.
-    pub fn pooled(self, shape: impl Into<Shape>) -> Self {
-        self.arg(shape, None, Values::Pooled)
     }
 
     /// Adds an argument in the element type that is computed in, with values in a range (for example variances,

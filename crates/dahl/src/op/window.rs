@@ -132,10 +132,13 @@ impl Sizes {
         Sizes { c: sizes.c.min(7), image, out: [rows, columns], ..sizes }
     }
 
-    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels that other kernels are used.
+    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels, or 5x5 taps for so many outputs, that other kernels are
+    /// used.
     pub(crate) fn draw_convolution(draw: &mut Draw) -> Self {
-        if draw.below(4) > 0 {
-            return Self::draw(draw);
+        match draw.below(5) {
+            0 => return Self::draw_five(draw),
+            1 => {}
+            _ => return Self::draw(draw),
         }
         let sizes = Self::of(draw, 3, 1);
         let [few, many] = [draw.between(8, 12), draw.between(29, 36)];
@@ -143,10 +146,9 @@ impl Sizes {
         Sizes { c, k, ..sizes }
     }
 
-    /// 5x5 taps that move by one, with so many outputs that other kernels are used.
-    pub(crate) fn draw_five(draw: &mut Draw) -> Self {
+    fn draw_five(draw: &mut Draw) -> Self {
         let (size, pad) = (5, draw.between(0, 3));
-        let out = [draw.between(4, 9), draw.between(4, 9)];
+        let out = [draw.between(2, 9), draw.between(4, 12)];
         let image = out.map(|n| n + size - 1 - 2 * pad);
         // Sometimes more output channels than a vector has lanes.
         let k = if draw.below(4) == 0 { 17 } else { draw.between(3, 7) };

@@ -53,8 +53,7 @@ impl Case {
     pub fn data_in(&self, arg: usize, region: &Region, dtype: Dtype) -> Vec<f64> {
         let shape = self.sample.args[arg].shape;
         let is_integer = matches!(self.dtype_of(arg, dtype), Dtype::U8 | Dtype::U32);
-        let spread =
-            is_integer && matches!(self.sample.args[arg].values, Values::Any | Values::Few | Values::Pooled);
+        let spread = is_integer && matches!(self.sample.args[arg].values, Values::Any | Values::Few);
         let mut values = Vec::new();
         for_each_index(region, |index| {
             let at = index.iter().zip(shape.iter()).fold(0, |at, (i, extent)| at * extent + i);
@@ -69,7 +68,7 @@ impl Case {
         self.is_special = true;
         let n_inputs = self.n_inputs();
         for (arg, data) in self.sample.args.iter().zip(&mut self.data).take(n_inputs) {
-            if matches!(arg.values, Values::Any | Values::Few | Values::Pooled) && !data.is_empty() {
+            if matches!(arg.values, Values::Any | Values::Few) && !data.is_empty() {
                 for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
                     data[draw.below(arg.shape.len())] = value;
                 }
@@ -141,24 +140,12 @@ pub fn random_cuts(bound: &Bound, draw: &mut Draw) -> Vec<(usize, Vec<Range<usiz
 
 fn contents(arg: &SampleArg, draw: &mut Draw) -> Vec<f64> {
     let mut value = || match &arg.values {
-        Values::Any | Values::Pooled => draw.unit(),
+        Values::Any => draw.unit(),
         Values::Few => draw.below(4) as f64 - 1.0,
         Values::Within(range) => range.start + (draw.unit() + 1.0) / 2.0 * (range.end - range.start),
         Values::Below(n) => draw.below(*n) as f64,
     };
-    let mut values: Vec<f64> = (0..arg.shape.len()).map(|_| value()).collect();
-    if arg.values == Values::Pooled {
-        let width = arg.shape.last().copied().unwrap_or(1).max(1);
-        for pair in values.chunks_mut(width).flat_map(|row| row.chunks_mut(2)) {
-            // One of them, or both.
-            let zeros = [0..1, 1..2, 0..2][draw.below(3)].clone();
-            pair.iter_mut()
-                .enumerate()
-                .filter(|(i, _)| zeros.contains(i))
-                .for_each(|(_, value)| *value = 0.0);
-        }
-    }
-    values
+    (0..arg.shape.len()).map(|_| value()).collect()
 }
 
 impl fmt::Display for Case {

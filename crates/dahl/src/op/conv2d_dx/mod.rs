@@ -28,15 +28,9 @@ super::forms! {
 }
 
 fn sample(draw: &mut Draw) -> Sample {
-    let (sizes, is_pooled) = match draw.below(3) {
-        0 => (Sizes::draw_usual(draw), true),
-        1 => (Sizes::draw_five(draw), false),
-        _ => (Sizes::draw_convolution(draw), false),
-    };
-    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = sizes;
+    let Sizes { n, c, k, image: [h, w], out: [oh, ow], size, stride, pad } = Sizes::draw_convolution(draw);
     let sample = Sample::new(Tolerance::Sum).ints(&[stride, pad]);
-    let sample = if is_pooled { sample.pooled([n, k, oh, ow]) } else { sample.real([n, k, oh, ow]) };
-    sample.real([k, c, size, size]).real([n, c, h, w])
+    sample.real([n, k, oh, ow]).real([k, c, size, size]).real([n, c, h, w])
 }
 
 fn reference<T: Real>(call: &Call<'_>) -> Result<()> {

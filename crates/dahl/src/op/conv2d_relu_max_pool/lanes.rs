@@ -11,7 +11,7 @@
 use super::checked_size;
 use super::few::Few;
 use crate::op::convolve::block::{Band, Taps};
-use crate::op::convolve::reduced::{Reduced, Target, Tile};
+use crate::op::convolve::reduced::{Target, Tile};
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
 use crate::op::max_pool::lanes::{better, candidate};
 use crate::op::padded::{Span, copy_inside};
@@ -92,10 +92,7 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     // More channels are not added up in one pass.
     let is_small = convolution.n_inputs * job.kys.len() * job.kxs.len() <= STACK_TAPS;
     if job.size == 2 && job.stride == 2 && is_small && convolution.is_reducible() {
-        let is_done = T::scratch(convolution.reduced_len(), |scratch| {
-            let target = Windows { job: &job, y: &mut *y, arg: &mut *arg };
-            T::dispatch(Reduced::<_, _, 5> { convolution: &convolution, target, scratch })
-        });
+        let is_done = convolution.reduce::<_, 5>(Windows { job: &job, y: &mut *y, arg: &mut *arg });
         if is_done {
             return Ok(());
         }

@@ -28,7 +28,7 @@ use super::simd::{Kernel, Simd};
 use super::window::Window;
 use compact::Compact;
 use dahl_runtime::codelet::Call;
-use reduced::{Planes, Reduced};
+use reduced::Planes;
 use std::ops::Range;
 
 /// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
@@ -158,14 +158,14 @@ impl<T: Real> Convolution<'_, T> {
             let len = self.flat_len(&flat);
             return T::scratch(len, |scratch| T::dispatch(Compact { convolution: self, flat, y, scratch }));
         }
-        let is_done = self.is_reducible()
-            && T::scratch(self.reduced_len(), |scratch| {
-                let target = Planes { convolution: self, y: &mut *y };
-                match self.columns.taps.len() {
-                    3 => T::dispatch(Reduced::<_, _, 3> { convolution: self, target, scratch }),
-                    _ => T::dispatch(Reduced::<_, _, 5> { convolution: self, target, scratch }),
-                }
-            });
+        let is_done = self.is_reducible() && {
+            let target = Planes { convolution: self, y: &mut *y };
+            if self.columns.taps.len() == 3 {
+                self.reduce::<_, 3>(target)
+            } else {
+                self.reduce::<_, 5>(target)
+            }
+        };
         if !is_done {
             T::scratch(self.copied_len(), |scratch| match self.columns.taps.len() {
                 3 => T::dispatch(Plain::<T, 3> { convolution: self, y, scratch }),

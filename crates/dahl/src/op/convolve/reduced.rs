@@ -61,15 +61,15 @@ pub(in crate::op) struct Tile<'a> {
     channels: &'a Range<usize>,
 }
 
-/// `W` taps along each axis.
-pub(in crate::op) struct Reduced<'a, 'b, T: Real, Y, const W: usize> {
-    pub(in crate::op) convolution: &'a Convolution<'b, T>,
-    pub(in crate::op) target: Y,
+/// `W` taps along each axis; `ONE` says that there is one input channel.
+struct Reduced<'a, 'b, T: Real, Y, const W: usize, const ONE: bool> {
+    convolution: &'a Convolution<'b, T>,
+    target: Y,
     /// As much as `reduced_len`.
-    pub(in crate::op) scratch: &'a mut [T::Lanes],
+    scratch: &'a mut [T::Lanes],
 }
 
-impl<T: Real, Y: Target<T>, const W: usize> Kernel<T> for Reduced<'_, '_, T, Y, W> {
+impl<T: Real, Y: Target<T>, const W: usize, const ONE: bool> Kernel<T> for Reduced<'_, '_, T, Y, W, ONE> {
     /// Whether it was computed: not if something is infinite or very large.
     type Output = bool;
 
@@ -78,7 +78,7 @@ impl<T: Real, Y: Target<T>, const W: usize> Kernel<T> for Reduced<'_, '_, T, Y, 
         let Convolution { x, w, n_samples, .. } = *self.convolution;
         let is_moderate = are_moderate(s, w, x, n_samples);
         if is_moderate {
-            self.convolution.reduced::<S, Y, W>(s, &mut self.target, self.scratch);
+            self.convolution.reduced::<S, Y, W, ONE>(s, &mut self.target, self.scratch);
         }
         is_moderate
     }
@@ -214,8 +214,20 @@ impl<T: Real> Convolution<'_, T> {
         is_usual(&self.rows) && is_usual(&self.columns) && is_side_by_side && is_large && has_channels
     }
 
+    /// Computes a convolution of `W` by `W` taps, unless something is infinite or very large. Says whether it did.
+    pub(in crate::op) fn reduce<Y: Target<T>, const W: usize>(&self, target: Y) -> bool {
+        T::scratch(self.reduced_len(), |scratch| {
+            // One function each, because the compiler makes less of both in one.
+            if self.n_inputs == 1 {
+                T::dispatch(Reduced::<_, _, W, true> { convolution: self, target, scratch })
+            } else {
+                T::dispatch(Reduced::<_, _, W, false> { convolution: self, target, scratch })
+            }
+        })
+    }
+
     /// Vectors that it needs: transformed pixels, then weights.
-    pub(in crate::op) fn reduced_len(&self) -> usize {
+    fn reduced_len(&self) -> usize {
         let cut = self.reduced_cut();
         cut.pixels_len() + cut.weights_len::<T>()
     }
@@ -243,7 +255,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    fn reduced<S: Simd<T>, Y: Target<T>, const W: usize>(
+    fn reduced<S: Simd<T>, Y: Target<T>, const W: usize, const ONE: bool>(
         &self,
         s: S,
         target: &mut Y,
@@ -264,7 +276,7 @@ impl<T: Real> Convolution<'_, T> {
                         let (channels, outputs) = (channels.clone(), outputs.clone());
                         let pass = Pass { cut, channels, outputs, group, rows };
                         self.transform_pixels::<S, W>(s, &pass, pixels);
-                        self.products::<S, Y, W>(s, &pass, pixels, weights, target);
+                        self.products::<S, Y, W, ONE>(s, &pass, pixels, weights, target);
                     }
                 }
             }
@@ -386,7 +398,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// Sums of products over the channels of a pass, and what becomes of them.
     #[inline(always)]
-    fn products<S: Simd<T>, Y: Target<T>, const W: usize>(
+    fn products<S: Simd<T>, Y: Target<T>, const W: usize, const ONE: bool>(
         &self,
         s: S,
         pass: &Pass<'_>,
@@ -405,7 +417,7 @@ impl<T: Real> Convolution<'_, T> {
                 pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
             for ((row, tiles), pixels) in blocks.zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels)) {
                 let pixels = pixels.as_chunks::<COLUMNS>().0;
-                if self.n_inputs == 1 {
+                if ONE {
                     for t in 0..tiles.len() {
                         let values = single::<T, S, W>(s, weights, pixels, t);
                         for k in 0..kernels.len() {
