@@ -1,5 +1,8 @@
 //! Images into lanes: a vector of neighbouring pixels per sample, converted and divided, then a square of
 //! pixels by samples transposed in registers, so that reads and writes are both whole vectors.
+//!
+//! A division takes as long as ten other operations, so a pixel is multiplied by the divisor's inverse, and what the result lacks is added. Whether
+//! that rounds as the division does, is tried on all 256 bytes first.
 
 use super::checked;
 use crate::op::real::Real;
@@ -20,7 +23,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     for (i, &entry) in index.iter().enumerate() {
         checked(entry, first_sample + i, &entries)?;
     }
-    let divisor = T::from_f64(call.scalar(0));
+    let divisor = Divisor::new(s, T::from_f64(call.scalar(0)));
     let x = T::lanes_mut(x.contiguous());
     if n_pixels == 0 {
         return Ok(());
@@ -35,15 +38,60 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         for at in (0..whole).step_by(T::LANES) {
             for (lane, row) in rows.as_mut().iter_mut().enumerate().take(samples.len()) {
                 let pixels = s.widen(s.load_bytes(&T::bytes(&image(lane)[at..])[0]));
-                s.store(s.div(pixels, s.splat(divisor)), row);
+                let quotient = if divisor.is_invertible {
+                    divisor.multiply(s, pixels)
+                } else {
+                    divisor.divide(s, pixels)
+                };
+                s.store(quotient, row);
             }
             s.transpose(&rows, T::block_mut(&mut group[at..]));
         }
         for (at, to) in group.iter_mut().enumerate().skip(whole) {
             for lane in 0..samples.len() {
-                to.as_mut()[lane] = T::from_f64(f64::from(image(lane)[at])) / divisor;
+                to.as_mut()[lane] = T::from_f64(f64::from(image(lane)[at])) / divisor.value;
             }
         }
     }
     Ok(())
+}
+
+/// What pixels are divided by.
+#[derive(Clone, Copy)]
+struct Divisor<T> {
+    value: T,
+    /// Whether multiplication with the inverse gives the same for all bytes.
+    is_invertible: bool,
+}
+
+impl<T: Real> Divisor<T> {
+    #[inline(always)]
+    fn new<S: Simd<T>>(s: S, value: T) -> Self {
+        let mut divisor = Divisor { value, is_invertible: true };
+        for first in (0..256).step_by(T::LANES) {
+            let mut bytes = T::ZERO_LANES;
+            for (lane, byte) in bytes.as_mut().iter_mut().enumerate() {
+                *byte = T::from_f64((first + lane) as f64);
+            }
+            let bytes = s.load(&bytes);
+            let is_same = s.eq(divisor.divide(s, bytes), divisor.multiply(s, bytes));
+            let mut differs = T::ZERO_LANES;
+            s.store(s.select(is_same, s.zero(), s.splat(T::from_f64(1.0))), &mut differs);
+            divisor.is_invertible &= differs.as_ref().iter().all(|&lane| lane == T::default());
+        }
+        divisor
+    }
+
+    #[inline(always)]
+    fn divide<S: Simd<T>>(&self, s: S, pixels: S::V) -> S::V {
+        s.div(pixels, s.splat(self.value))
+    }
+
+    #[inline(always)]
+    fn multiply<S: Simd<T>>(&self, s: S, pixels: S::V) -> S::V {
+        let inverse = s.splat(T::from_f64(1.0) / self.value);
+        let quotient = s.mul(pixels, inverse);
+        let rest = s.mul_add(quotient, s.splat(-self.value), pixels);
+        s.mul_add(rest, inverse, quotient)
+    }
 }
