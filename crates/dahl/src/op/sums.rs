@@ -121,11 +121,16 @@ pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
     let mut chains = [s.zero(); CHAINS];
     for (group, data) in data.chunks_exact(per_group.max(1)).enumerate() {
         let exists = s.first(n_samples - group * T::LANES);
-        for values in data.chunks(CHAINS) {
-            for (chain, value) in chains.iter_mut().zip(values) {
-                let value = s.select(exists, s.load(value), s.zero());
-                *chain = s.mul_add(s.mul(value, scale), s.zero(), *chain);
+        let (fours, rest) = data.as_chunks::<CHAINS>();
+        for four in fours {
+            for i in 0..CHAINS {
+                let value = s.select(exists, s.load(&four[i]), s.zero());
+                chains[i] = s.mul_add(s.mul(value, scale), s.zero(), chains[i]);
             }
+        }
+        for (i, value) in rest.iter().enumerate() {
+            let value = s.select(exists, s.load(value), s.zero());
+            chains[i] = s.mul_add(s.mul(value, scale), s.zero(), chains[i]);
         }
     }
     !s.any_nan(chains[0], chains[1]) && !s.any_nan(chains[2], chains[3])

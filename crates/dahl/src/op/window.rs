@@ -132,10 +132,21 @@ impl Sizes {
         Sizes { c: sizes.c.min(7), image, out: [rows, columns], ..sizes }
     }
 
-    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels that other kernels are used.
+    /// Five taps that move by one, over so many channels and pixels that other kernels are used.
+    pub(crate) fn draw_five(draw: &mut Draw) -> Self {
+        let sizes = Self::of(draw, 5, 1);
+        let image =
+            [draw.between(8, 11), draw.between(8, 11)].map(|n| if sizes.pad == 0 { n + 3 } else { n });
+        let out = image.map(|n| n + 2 * sizes.pad - 4);
+        Sizes { c: draw.between(3, 5), k: draw.between(7, 10), image, out, ..sizes }
+    }
+
+    /// Those of [`Sizes::draw`], and sometimes 5x5 taps, or 3x3 taps over so many channels, that other kernels are used.
     pub(crate) fn draw_convolution(draw: &mut Draw) -> Self {
-        if draw.below(4) > 0 {
-            return Self::draw(draw);
+        match draw.below(8) {
+            0 | 1 => {}
+            2 => return Self::draw_five(draw),
+            _ => return Self::draw(draw),
         }
         let sizes = Self::of(draw, 3, 1);
         let [few, many] = [draw.between(8, 12), draw.between(29, 36)];
