@@ -95,6 +95,8 @@ fn inner_weights_get_their_gradients_from_the_pooled_one() {
     for (first, second, is_fused) in [
         (conv(3, 3, 2), conv(5, 3, 1), true),
         (conv(2, 2, 2), conv(4, 5, 2), true),
+        // By fewer multiplications.
+        (conv(3, 2, 2), conv(9, 5, 2), true),
         (conv(3, 3, 1), conv(5, 3, 1), false),
         (conv(3, 3, 2), conv(5, 2, 1), false),
     ] {

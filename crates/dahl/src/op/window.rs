@@ -146,13 +146,17 @@ impl Sizes {
         Sizes { c, k, ..sizes }
     }
 
-    fn draw_five(draw: &mut Draw) -> Self {
+    /// 5x5 taps that move by one, for so many outputs, and half of the time over so many channels, that other kernels are used.
+    pub(crate) fn draw_five(draw: &mut Draw) -> Self {
         let (size, pad) = (5, draw.between(0, 3));
-        let out = [draw.between(2, 9), draw.between(4, 12)];
+        let (out, c, k) = if draw.below(2) == 0 {
+            // Sometimes more output channels than a vector has lanes.
+            let k = if draw.below(4) == 0 { 17 } else { draw.between(2, 7) };
+            ([draw.between(2, 9), draw.between(4, 12)], draw.between(1, 3), k)
+        } else {
+            ([draw.between(7, 12), draw.between(7, 12)], draw.between(3, 5), draw.between(7, 10))
+        };
         let image = out.map(|n| n + size - 1 - 2 * pad);
-        // Sometimes more output channels than a vector has lanes.
-        let k = if draw.below(4) == 0 { 17 } else { draw.between(3, 7) };
-        let c = draw.between(1, 3);
         Sizes { n: draw.n_samples(), c, k, image, out, size, stride: 1, pad }
     }
 

@@ -5,6 +5,7 @@
 
 pub(super) mod few;
 mod lanes;
+pub(super) mod reduced;
 
 use super::real::Real;
 use super::window::{Sizes, Window};
@@ -16,7 +17,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dw",
     "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dw, 3, [L L R]),
+    super::implementations!(reference, lanes::conv2d_dw, 4, [L L R]),
 )
 .samples(sample);
 

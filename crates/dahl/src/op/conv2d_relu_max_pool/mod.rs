@@ -89,8 +89,13 @@ impl Sizes {
     /// of their own.
     pub(super) fn draw(draw: &mut Draw) -> Self {
         use super::window::Sizes as Windows;
-        let is_usual = draw.below(2) == 0;
-        let mut conv = if is_usual { Windows::draw_usual(draw) } else { Windows::draw(draw) };
+        let kind = draw.below(8);
+        let is_usual = kind < 5;
+        let mut conv = match kind {
+            0 => Windows::draw_five(draw),
+            1..5 => Windows::draw_usual(draw),
+            _ => Windows::draw(draw),
+        };
         let (size, stride) = if is_usual { (2, 2) } else { (draw.between(1, 3), draw.between(1, 3)) };
         for (image, out) in conv.image.iter_mut().zip(&mut conv.out) {
             while *out < size {

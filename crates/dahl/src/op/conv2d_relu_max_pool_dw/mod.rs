@@ -39,7 +39,7 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 dy[n,k,py,px] arg[n,k,py,px] -> dw[k,c,ky,kx] += db[k] += \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 3, [L L L R R]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 4, [L L L R R]),
 )
 .samples(sample);
 

@@ -238,6 +238,27 @@ impl Simd<f32> for Avx2 {
             }
         }
     }
+
+    #[inline(always)]
+    fn fold(self, vectors: [[__m256; 2]; 8]) -> [__m256; 2] {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            let half = |i: usize| _mm256_add_ps(vectors[i][0], vectors[i][1]);
+            let mut folded = [_mm256_setzero_ps(); 2];
+            for (i, folded) in folded.iter_mut().enumerate() {
+                // Half h of `pairs[j]` is what is left of vector 4i+2h+j.
+                let mut pairs = [_mm256_setzero_ps(); 2];
+                for (j, pair) in pairs.iter_mut().enumerate() {
+                    let (a, b) = (half(4 * i + j), half(4 * i + 2 + j));
+                    let low = _mm256_permute2f128_ps::<0x20>(a, b);
+                    *pair = _mm256_add_ps(low, _mm256_permute2f128_ps::<0x31>(a, b));
+                }
+                let low = _mm256_shuffle_ps::<0b01_00_01_00>(pairs[0], pairs[1]);
+                *folded = _mm256_add_ps(low, _mm256_shuffle_ps::<0b11_10_11_10>(pairs[0], pairs[1]));
+            }
+            folded
+        }
+    }
 }
 
 impl Simd<f64> for Avx2 {
@@ -305,6 +326,27 @@ impl Simd<f64> for Avx2 {
                 put(2, _mm256_permute2f128_pd::<0x31>(even[0], even[1]));
                 put(3, _mm256_permute2f128_pd::<0x31>(odd[0], odd[1]));
             }
+        }
+    }
+
+    #[inline(always)]
+    fn fold(self, vectors: [[__m256d; 2]; 8]) -> [__m256d; 2] {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            let half = |i: usize| _mm256_add_pd(vectors[i][0], vectors[i][1]);
+            let mut folded = [_mm256_setzero_pd(); 2];
+            for (i, folded) in folded.iter_mut().enumerate() {
+                // Half h of `pairs[j]` is what is left of vector 4i+2h+j.
+                let mut pairs = [_mm256_setzero_pd(); 2];
+                for (j, pair) in pairs.iter_mut().enumerate() {
+                    let (a, b) = (half(4 * i + j), half(4 * i + 2 + j));
+                    let low = _mm256_permute2f128_pd::<0x20>(a, b);
+                    *pair = _mm256_add_pd(low, _mm256_permute2f128_pd::<0x31>(a, b));
+                }
+                let low = _mm256_unpacklo_pd(pairs[0], pairs[1]);
+                *folded = _mm256_add_pd(low, _mm256_unpackhi_pd(pairs[0], pairs[1]));
+            }
+            folded
         }
     }
 }

@@ -231,6 +231,27 @@ impl Simd<f32> for Avx512 {
             }
         }
     }
+
+    #[inline(always)]
+    fn fold(self, vectors: [__m512; 8]) -> __m512 {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            // Quarter q of `fours[i]` is what is left of vector 2q+i.
+            let mut fours = [_mm512_setzero_ps(); 2];
+            for (i, four) in fours.iter_mut().enumerate() {
+                let mut twos = [_mm512_setzero_ps(); 2];
+                for (j, two) in twos.iter_mut().enumerate() {
+                    let (a, b) = (vectors[4 * j + i], vectors[4 * j + 2 + i]);
+                    let low = _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b);
+                    *two = _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b));
+                }
+                let low = _mm512_shuffle_f32x4::<0b10_00_10_00>(twos[0], twos[1]);
+                *four = _mm512_add_ps(low, _mm512_shuffle_f32x4::<0b11_01_11_01>(twos[0], twos[1]));
+            }
+            let low = _mm512_shuffle_ps::<0b01_00_01_00>(fours[0], fours[1]);
+            _mm512_add_ps(low, _mm512_shuffle_ps::<0b11_10_11_10>(fours[0], fours[1]))
+        }
+    }
 }
 
 impl Simd<f64> for Avx512 {
@@ -297,6 +318,27 @@ impl Simd<f64> for Avx512 {
                 put(j + 4, _mm512_shuffle_f64x2::<0b11_01_11_01>(ab_even, cd_even));
                 put(j + 6, _mm512_shuffle_f64x2::<0b11_01_11_01>(ab_odd, cd_odd));
             }
+        }
+    }
+
+    #[inline(always)]
+    fn fold(self, vectors: [__m512d; 8]) -> __m512d {
+        // SAFETY: `self` proves that the machine has the instructions.
+        unsafe {
+            // Quarter q of `fours[i]` is what is left of vector 2q+i.
+            let mut fours = [_mm512_setzero_pd(); 2];
+            for (i, four) in fours.iter_mut().enumerate() {
+                let mut twos = [_mm512_setzero_pd(); 2];
+                for (j, two) in twos.iter_mut().enumerate() {
+                    let (a, b) = (vectors[4 * j + i], vectors[4 * j + 2 + i]);
+                    let low = _mm512_shuffle_f64x2::<0b01_00_01_00>(a, b);
+                    *two = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0b11_10_11_10>(a, b));
+                }
+                let low = _mm512_shuffle_f64x2::<0b10_00_10_00>(twos[0], twos[1]);
+                *four = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0b11_01_11_01>(twos[0], twos[1]));
+            }
+            let low = _mm512_unpacklo_pd(fours[0], fours[1]);
+            _mm512_add_pd(low, _mm512_unpackhi_pd(fours[0], fours[1]))
         }
     }
 }

@@ -168,6 +168,27 @@ pub(crate) trait Simd<T: Real>: Copy {
     /// Writes the transpose of a square of values: only moves, no arithmetic.
     fn transpose(self, from: &T::Block, to: &mut T::Block);
 
+    /// Eight vectors in one, by adding upper halves to lower halves in the order of [`Simd::sum`]: an eighth of the lanes, from lane
+    /// `i * LANES / 8` on, is what is left of vector `i`.
+    #[inline(always)]
+    fn fold(self, vectors: [Self::V; 8]) -> Self::V {
+        let mut folded = T::ZERO_LANES;
+        for (vector, folded) in vectors.into_iter().zip(folded.as_mut().chunks_exact_mut(T::LANES / 8)) {
+            let mut lanes = T::ZERO_LANES;
+            self.store(vector, &mut lanes);
+            let mut width = T::LANES / 2;
+            while width >= folded.len() {
+                for lane in 0..width {
+                    let other = lanes.as_ref()[lane + width];
+                    lanes.as_mut()[lane] += other;
+                }
+                width /= 2;
+            }
+            folded.copy_from_slice(&lanes.as_ref()[..folded.len()]);
+        }
+        self.load(&folded)
+    }
+
     /// Every lane zero.
     #[inline(always)]
     fn zero(self) -> Self::V {

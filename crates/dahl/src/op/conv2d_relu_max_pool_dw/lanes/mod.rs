@@ -2,11 +2,13 @@
 //! the gradients of a row of the convolution's output come from `dy`, lane by lane where `arg` names that place, and are zero
 //! elsewhere. Kernels three wide have all their rows in one block, so that a gradient is selected once for nine
 //! multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes once at the end; the
-//! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`].
+//! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`], and 5x5 taps over several channels, as
+//! without a pool, one with fewer multiplications (`conv2d_dw/reduced.rs`).
 
 mod pairs;
 
 use crate::op::conv2d_dw::few::{Few, has_whole};
+use crate::op::conv2d_dw::reduced::{Pooled, Reduced};
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::convolve::Axis;
 use crate::op::flat::Flat;
@@ -73,6 +75,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         out_height,
         out_width,
     };
+    let weights = *dw.extent();
     let has_bias = dw.region().lo()[1..] == [0, 0, 0];
     let (dw, db) = (dw.contiguous(), db.contiguous());
     if !call.accumulate() {
@@ -80,9 +83,16 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    let few = job.few((&kys, &kxs)).filter(|_| has_whole(call, [1, 3]));
-    if !few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw)) {
-        let is_pair = job.size == 2 && job.stride == 2 && window.stride == 1;
+    let axes = job.axes((&kys, &kxs));
+    let (axes, x, channels) = (axes.each_ref(), (job.x, job.n_samples), [job.n_kernels, job.n_channels]);
+    let is_whole = has_whole(call, [1, 3]);
+    let few = Few::new(x, channels, axes).filter(|_| is_whole);
+    let is_few = few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw));
+    let is_usual = job.size == 2 && job.stride == 2;
+    let pooled = Pooled { dy: job.dy, arg: job.arg, height: job.pys.len(), width: job.pxs.len() };
+    let reduced = Reduced::new(&weights, x, channels, axes).filter(|_| is_whole && is_usual && !is_few);
+    if !is_few && !reduced.is_some_and(|reduced| reduced.add(&pooled, dw)) {
+        let is_pair = is_usual && window.stride == 1;
         // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
         let is_finite = is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy));
         if !(is_finite && job.pairs((&kys, &kxs), dw)) {
@@ -106,14 +116,13 @@ struct Place {
 }
 
 impl<T: Real> Job<'_, T> {
-    /// The gradients of weights from few samples, as the convolution by itself has them: from all of its output.
-    fn few(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> Option<Few<'_, T>> {
+    /// The axes of the convolution by itself, with all of its output.
+    fn axes(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> [Axis; 2] {
         let axis = |inputs: &Range<usize>, taps: &Range<usize>, n_outputs: usize| {
             let (inputs, taps) = (inputs.clone(), taps.clone());
             Axis { window: self.window, inputs, taps, outputs: 0..n_outputs }
         };
-        let axes = [&axis(&self.rows, kys, self.out_height), &axis(&self.columns, kxs, self.out_width)];
-        Few::new((self.x, self.n_samples), [self.n_kernels, self.n_channels], axes)
+        [axis(&self.rows, kys, self.out_height), axis(&self.columns, kxs, self.out_width)]
     }
 
     /// The gradients of the convolution's output for one sample: zero but where the maxima are.
