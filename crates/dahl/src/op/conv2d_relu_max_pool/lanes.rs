@@ -123,13 +123,8 @@ impl<T: Real> Target<T> for Windows<'_, '_, T> {
         let (n_rows, n_columns) = (self.job.pys.len(), self.job.pxs.len());
         let plane = tile.group * self.job.n_kernels + tile.output;
         let at = (plane * n_rows + tile.row / 2) * n_columns + tile.column / 2;
-        let bias = s.splat(self.job.b[tile.output]);
-        // As the convolution has them. Of moderate values none is NaN.
-        let values = [a, b, c, d].map(
-            #[inline(always)]
-            |value| s.add(s.zero(), s.add(bias, value)),
-        );
-        largest_number(s, values, &mut self.y[at], &mut self.arg[at]);
+        // Of moderate values none is NaN.
+        largest_number(s, [a, b, c, d], &mut self.y[at], &mut self.arg[at]);
     }
 }
 

@@ -37,8 +37,9 @@ const COLUMNS: usize = 2 * TILES + 4;
 /// Output channels of a block where there is only one input channel, whose sums for one tile are all in registers.
 const SINGLE: usize = 3;
 
-/// Sums per tile.
+/// Sums per tile, and the one that is added to all four outputs, so that the bias begins there.
 const PLACES: usize = 16;
+const ALL: usize = 5;
 
 /// Vectors of transformed weights at a time: 512 KiB.
 const WEIGHTS: usize = 8192;
@@ -413,13 +414,18 @@ impl<T: Real> Convolution<'_, T> {
         for (block, kernels) in block_sizes(pass.outputs.len(), pass.cut.n_kernels).enumerate() {
             let weights = &weights[block * pass.cut.block_len()..][..places[PLACES] * n_channels * KERNELS];
             let weights = weights.as_chunks::<KERNELS>().0;
+            let mut bias = [T::default(); KERNELS];
+            if let Some(all) = self.bias.filter(|_| pass.channels.start == 0) {
+                let first = pass.outputs.start + kernels.start;
+                bias[..kernels.len()].copy_from_slice(&all[first..][..kernels.len()]);
+            }
             let blocks =
                 pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
             for ((row, tiles), pixels) in blocks.zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels)) {
                 let pixels = pixels.as_chunks::<COLUMNS>().0;
                 if ONE {
                     for t in 0..tiles.len() {
-                        let values = single::<T, S, W>(s, weights, pixels, t);
+                        let values = single::<T, S, W>(s, &bias, weights, pixels, t);
                         for k in 0..kernels.len() {
                             let output = pass.outputs.start + kernels.start + k;
                             let (group, channels) = (pass.group, &pass.channels);
@@ -431,6 +437,7 @@ impl<T: Real> Convolution<'_, T> {
                 }
                 for place in 0..PLACES {
                     let chains = Chains {
+                        first: if place == ALL { bias } else { [T::default(); KERNELS] },
                         terms: terms::<W>(place % 4),
                         n_channels,
                         weights: &weights[places[place] * n_channels..places[place + 1] * n_channels],
@@ -477,13 +484,9 @@ pub(super) struct Planes<'a, 'b, T: Real> {
 impl<T: Real> Target<T> for Planes<'_, '_, T> {
     #[inline(always)]
     fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]) {
-        let Convolution { planes, n_inputs, n_outputs, bias, accumulate, .. } = *self.convolution;
+        let Convolution { planes, n_inputs, n_outputs, accumulate, .. } = *self.convolution;
         let is_last = tile.channels.end == n_inputs;
         let add = accumulate || tile.channels.start > 0;
-        let bias = match bias {
-            Some(bias) if tile.channels.start == 0 => s.splat(bias[tile.output]),
-            _ => s.zero(),
-        };
         let (n_rows, n_columns) =
             (self.convolution.rows.outputs.len(), self.convolution.columns.outputs.len());
         let first = (tile.group * n_outputs + tile.output) * planes.len + planes.first;
@@ -492,7 +495,7 @@ impl<T: Real> Target<T> for Planes<'_, '_, T> {
             for j in 0..2.min(n_columns - tile.column) {
                 let at = row.wrapping_add_signed((tile.column + j).cast_signed() * planes.column);
                 let before = if add { s.load(&self.y[at]) } else { s.zero() };
-                let sum = s.add(before, s.add(bias, values[i][j]));
+                let sum = if add { s.add(before, values[i][j]) } else { values[i][j] };
                 let result = match self.convolution.finish {
                     Finish::Rectified if is_last => s.max(s.zero(), sum),
                     Finish::Sum | Finish::Rectified => sum,
@@ -506,6 +509,8 @@ impl<T: Real> Target<T> for Planes<'_, '_, T> {
 
 /// One place of a block of output channels by tiles: chains over products down, products across and input channels.
 struct Chains<'a, T: Real> {
+    /// What they begin with.
+    first: [T; KERNELS],
     terms: &'a [Term],
     n_channels: usize,
     weights: &'a [[T; KERNELS]],
@@ -544,6 +549,9 @@ impl<T: Real> Chains<'_, T> {
         sums: &mut [[T::Lanes; TILES]; KERNELS],
     ) {
         let mut chains = [[s.zero(); X]; K];
+        for i in 0..K {
+            chains[i] = [s.splat(self.first[i]); X];
+        }
         let mut weights = self.weights.chunks_exact(self.n_channels);
         for pixels in self.pixels.chunks_exact(self.n_channels) {
             for (&term, weights) in self.terms.iter().zip(&mut weights) {
@@ -596,6 +604,7 @@ fn steps<T: Real, S: Simd<T>, const TERM: usize, const K: usize, const X: usize>
 #[inline(always)]
 fn single<T: Real, S: Simd<T>, const W: usize>(
     s: S,
+    bias: &[T; KERNELS],
     weights: &[[T; KERNELS]],
     pixels: &[[T::Lanes; COLUMNS]],
     tile: usize,
@@ -604,6 +613,11 @@ fn single<T: Real, S: Simd<T>, const W: usize>(
     let mut results = [[[s.zero(); 2]; 2]; SINGLE];
     unrolled!(a < 4, {
         let mut sums = [[s.zero(); 4]; SINGLE];
+        if a == ALL / 4 {
+            for k in 0..SINGLE {
+                sums[k][ALL % 4] = s.splat(bias[k]);
+            }
+        }
         for row in firsts[a]..firsts[a + 1] {
             let x: &[T::Lanes; five::PIXELS] = pixels[row][2 * tile..].first_chunk().expect("columns");
             let mut values = [s.zero(); five::PIXELS];
