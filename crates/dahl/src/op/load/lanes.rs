@@ -1,5 +1,5 @@
-//! Images into lanes: a vector of neighbouring pixels per sample, converted and divided, then a square of
-//! pixels by samples transposed in registers, so that reads and writes are both whole vectors.
+//! Images into lanes: squares of neighbouring pixels by samples are transposed while they are bytes, then converted and divided, so that
+//! reads and writes are both whole vectors.
 //!
 //! A division takes as long as ten other operations, so a pixel is multiplied by the divisor's inverse, and what the result lacks is added. Whether
 //! that rounds as the division does, is tried on all 256 bytes first.
@@ -33,19 +33,22 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
             let entry = samples[lane] as usize - entries.start;
             &pixels[entry * n_pixels..][..n_pixels]
         };
-        let mut rows = T::ZERO_BLOCK;
         let whole = n_pixels - n_pixels % T::LANES;
         for at in (0..whole).step_by(T::LANES) {
-            for (lane, row) in rows.as_mut().iter_mut().enumerate().take(samples.len()) {
-                let pixels = s.widen(s.load_bytes(&T::bytes(&image(lane)[at..])[0]));
+            let mut square = [T::ZERO_BYTES; 16];
+            for lane in 0..samples.len() {
+                square[lane] = T::bytes(&image(lane)[at..])[0];
+            }
+            s.transpose_bytes(&mut square);
+            for (bytes, to) in square.iter().zip(&mut group[at..at + T::LANES]) {
+                let pixels = s.widen(s.load_bytes(bytes));
                 let quotient = if divisor.is_invertible {
                     divisor.multiply(s, pixels)
                 } else {
                     divisor.divide(s, pixels)
                 };
-                s.store(quotient, row);
+                s.store(quotient, to);
             }
-            s.transpose(&rows, T::block_mut(&mut group[at..]));
         }
         for (at, to) in group.iter_mut().enumerate().skip(whole) {
             for lane in 0..samples.len() {

@@ -259,6 +259,11 @@ impl Simd<f32> for Avx2 {
             folded
         }
     }
+
+    #[inline(always)]
+    fn transpose_bytes(self, square: &mut [[u8; 16]]) {
+        transpose_bytes(square);
+    }
 }
 
 impl Simd<f64> for Avx2 {
@@ -347,6 +352,30 @@ impl Simd<f64> for Avx2 {
                 *folded = _mm256_add_pd(low, _mm256_unpackhi_pd(pairs[0], pairs[1]));
             }
             folded
+        }
+    }
+}
+
+/// Transposes a square of 16 by 16 bytes. Interleaving row i with row i + 8 moves the first bit of a row's number behind the last one of
+/// a column's; when that is done four times, they have changed places.
+#[inline(always)]
+pub(super) fn transpose_bytes(square: &mut [[u8; 16]]) {
+    let square: &mut [[u8; 16]; 16] = square.first_chunk_mut().expect("as many rows as columns");
+    // SAFETY: every x86-64 machine has these instructions; rows are as long as vectors.
+    unsafe {
+        let mut rows = [_mm_setzero_si128(); 16];
+        for (row, from) in rows.iter_mut().zip(&*square) {
+            *row = _mm_loadu_si128(from.as_ptr().cast());
+        }
+        for _ in 0..4 {
+            let before = rows;
+            for i in 0..8 {
+                rows[2 * i] = _mm_unpacklo_epi8(before[i], before[i + 8]);
+                rows[2 * i + 1] = _mm_unpackhi_epi8(before[i], before[i + 8]);
+            }
+        }
+        for (row, to) in rows.iter().zip(square) {
+            _mm_storeu_si128(to.as_mut_ptr().cast(), *row);
         }
     }
 }

@@ -252,6 +252,11 @@ impl Simd<f32> for Avx512 {
             _mm512_add_ps(low, _mm512_shuffle_ps::<0b11_10_11_10>(fours[0], fours[1]))
         }
     }
+
+    #[inline(always)]
+    fn transpose_bytes(self, square: &mut [[u8; 16]]) {
+        super::avx2::transpose_bytes(square);
+    }
 }
 
 impl Simd<f64> for Avx512 {

@@ -189,6 +189,17 @@ pub(crate) trait Simd<T: Real>: Copy {
         self.load(&folded)
     }
 
+    /// Transposes a square of bytes: as many rows as there are lanes.
+    #[inline(always)]
+    fn transpose_bytes(self, square: &mut [T::Bytes]) {
+        for i in 0..T::LANES {
+            for j in 0..i {
+                let (a, b) = (square[i].as_ref()[j], square[j].as_ref()[i]);
+                (square[i].as_mut()[j], square[j].as_mut()[i]) = (b, a);
+            }
+        }
+    }
+
     /// Every lane zero.
     #[inline(always)]
     fn zero(self) -> Self::V {
