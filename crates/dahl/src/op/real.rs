@@ -76,8 +76,6 @@ pub(crate) trait Real:
 
     /// The first `LANES` of these as a square.
     fn block(rows: &[Self::Lanes]) -> &Self::Block;
-    /// The first `LANES` of these as a square.
-    fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block;
 
     /// [`Call::map_flat`] in pieces of one lane vector.
     fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes);
@@ -198,11 +196,6 @@ macro_rules! real {
             #[inline(always)]
             fn block(rows: &[Self::Lanes]) -> &Self::Block {
                 rows.first_chunk().expect("a square has as many rows as columns")
-            }
-
-            #[inline(always)]
-            fn block_mut(rows: &mut [Self::Lanes]) -> &mut Self::Block {
-                rows.first_chunk_mut().expect("a square has as many rows as columns")
             }
 
             #[inline(always)]
