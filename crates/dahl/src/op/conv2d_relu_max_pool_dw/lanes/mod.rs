@@ -3,7 +3,7 @@
 //! elsewhere. Kernels three wide have all their rows in one block, so that a gradient is selected once for nine
 //! multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes once at the end; the
 //! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`], and 5x5 taps over several channels, as
-//! without a pool, one with fewer multiplications (`conv2d_dw/reduced.rs`).
+//! without a pool, one with fewer multiplications (`conv2d_dw/reduced`).
 
 mod pairs;
 
