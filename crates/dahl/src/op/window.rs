@@ -152,7 +152,7 @@ impl Sizes {
         let (out, c, k) = if draw.below(2) == 0 {
             // Sometimes more output channels than a vector has lanes.
             let k = if draw.below(4) == 0 { 17 } else { draw.between(2, 7) };
-            ([draw.between(2, 9), draw.between(4, 12)], draw.between(1, 3), k)
+            ([draw.between(3, 9), draw.between(4, 12)], draw.between(1, 3), k)
         } else {
             ([draw.between(7, 12), draw.between(7, 12)], draw.between(3, 5), draw.between(7, 10))
         };

@@ -41,13 +41,15 @@ const SINGLE: usize = 3;
 const PLACES: usize = 16;
 const ALL: usize = 5;
 
+/// Most tiles of a row: then there is room for the transformed pixels of at least one channel.
+const MOST_TILES: usize = 256;
+
 /// Vectors of transformed weights at a time: 512 KiB.
 const WEIGHTS: usize = 8192;
 
 /// What becomes of the outputs of a tile.
 pub(in crate::op) trait Target<T: Real> {
-    /// Takes those of one output channel; `at` is the place of the first, counted from the first of the call. Where there is no
-    /// second row or column, what is there means nothing.
+    /// Takes those of one output channel. Where there is no second row or column, what is there means nothing.
     fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]);
 }
 
@@ -205,25 +207,27 @@ impl<T: Real> Convolution<'_, T> {
         let width = self.columns.taps.len();
         let is_usual = |axis: &Axis| axis.window.stride == 1 && axis.taps == (0..width);
         let is_side_by_side = (self.steps.row, self.steps.column) == (width, 1);
-        let is_large = self.rows.outputs.len() >= 2 && self.columns.outputs.len() >= 6;
+        let [n_down, n_across] = [&self.rows, &self.columns].map(|axis| axis.outputs.len() / 2);
+        let has_tiles = n_down > 0 && (3..=MOST_TILES).contains(&n_across);
         let has_channels = match width {
             3 => self.n_inputs * 9 > STACK_TAPS && self.n_outputs >= 2 * KERNELS,
             // Few samples may be computed one at a time, depending on what a pool leaves out.
             5 => self.n_inputs > 0 && self.n_outputs > 1 && self.n_samples * 2 > T::LANES,
             _ => false,
         };
-        is_usual(&self.rows) && is_usual(&self.columns) && is_side_by_side && is_large && has_channels
+        is_usual(&self.rows) && is_usual(&self.columns) && is_side_by_side && has_tiles && has_channels
     }
 
     /// Computes a convolution of `W` by `W` taps, unless something is infinite or very large. Says whether it did.
     pub(in crate::op) fn reduce<Y: Target<T>, const W: usize>(&self, target: Y) -> bool {
         T::scratch(self.reduced_len(), |scratch| {
             // One function each, because the compiler makes less of both in one.
-            if self.n_inputs == 1 {
-                T::dispatch(Reduced::<_, _, W, true> { convolution: self, target, scratch })
-            } else {
-                T::dispatch(Reduced::<_, _, W, false> { convolution: self, target, scratch })
+            if const { W == 5 } {
+                if self.n_inputs == 1 {
+                    return T::dispatch(Reduced::<_, _, W, true> { convolution: self, target, scratch });
+                }
             }
+            T::dispatch(Reduced::<_, _, W, false> { convolution: self, target, scratch })
         })
     }
 
