@@ -222,10 +222,8 @@ impl<T: Real> Convolution<'_, T> {
     pub(in crate::op) fn reduce<Y: Target<T>, const W: usize>(&self, target: Y) -> bool {
         T::scratch(self.reduced_len(), |scratch| {
             // One function each, because the compiler makes less of both in one.
-            if const { W == 5 } {
-                if self.n_inputs == 1 {
-                    return T::dispatch(Reduced::<_, _, W, true> { convolution: self, target, scratch });
-                }
+            if const { W == 5 } && self.n_inputs == 1 {
+                return T::dispatch(Reduced::<_, _, W, true> { convolution: self, target, scratch });
             }
             T::dispatch(Reduced::<_, _, W, false> { convolution: self, target, scratch })
         })
