@@ -301,20 +301,27 @@ impl<T: Real> Convolution<'_, T> {
         let steps = &self.steps;
         let per_vector = T::LANES / KERNELS;
         for (block, kernels) in block_sizes(outputs.len(), cut.n_kernels).enumerate() {
-            let to = &mut to[block * cut.block_len()..];
+            let to = to[block * cut.block_len()..].as_chunks_mut::<KERNELS>().0;
             for vector in 0..channels.len().div_ceil(per_vector) {
-                let n_there = T::LANES.min((channels.len() - vector * per_vector) * KERNELS);
+                let n_there = per_vector.min(channels.len() - vector * per_vector);
                 let mut taps = [[T::ZERO_LANES; W]; W];
-                for lane in 0..T::LANES {
-                    let o = kernels.start + lane % KERNELS;
-                    let i = vector * per_vector + lane / KERNELS;
-                    if o < kernels.end && i < channels.len() {
-                        let (o, i) = (outputs.start + o, channels.start + i);
-                        let w = &self.w[steps.first + o * steps.output + i * steps.input..][..W * W];
-                        for (w, tap) in w.iter().zip(taps.as_flattened_mut()) {
-                            tap.as_mut()[lane] = *w;
+                // As many taps at a time as there are lanes: those of each pair of channels side by side, then transposed.
+                let at_a_time = T::LANES.min(W * W);
+                for first in (0..W * W).step_by(at_a_time) {
+                    let first = first.min(W * W - at_a_time);
+                    let (mut pairs, mut transposed) = (T::ZERO_BLOCK, T::ZERO_BLOCK);
+                    for (lane, pair) in pairs.as_mut().iter_mut().enumerate() {
+                        let o = kernels.start + lane % KERNELS;
+                        let i = vector * per_vector + lane / KERNELS;
+                        if o < kernels.end && i < channels.len() {
+                            let (o, i) = (outputs.start + o, channels.start + i);
+                            let w = &self.w[steps.first + o * steps.output + i * steps.input + first..];
+                            pair.as_mut()[..at_a_time].copy_from_slice(&w[..at_a_time]);
                         }
                     }
+                    s.transpose(&pairs, &mut transposed);
+                    taps.as_flattened_mut()[first..first + at_a_time]
+                        .copy_from_slice(&transposed.as_ref()[..at_a_time]);
                 }
                 let mut rows = [[s.zero(); five::PRODUCTS]; W];
                 for ky in 0..W {
@@ -334,7 +341,10 @@ impl<T: Real> Convolution<'_, T> {
                         let mut lanes = T::ZERO_LANES;
                         s.store(products[row], &mut lanes);
                         let step = numbers[row][column] * channels.len() + vector * per_vector;
-                        to[step * KERNELS..][..n_there].copy_from_slice(&lanes.as_ref()[..n_there]);
+                        let weights = lanes.as_ref().as_chunks().0;
+                        for (to, weights) in to[step..step + n_there].iter_mut().zip(weights) {
+                            *to = *weights;
+                        }
                     }
                 }
             }
