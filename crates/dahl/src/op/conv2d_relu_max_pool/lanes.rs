@@ -2,7 +2,7 @@
 //! channels, then their maxima. Other pools, and windows at the border, take their values from a strip of memory that stays
 //! in the first cache, into which the convolution's own kernel writes. Small images are copied with zeros around them, so that no
 //! window of theirs is at the border. Few samples are computed one at a time (`few`). For 5x5 taps, windows are the tiles of a convolution by fewer
-//! multiplications (`op/convolve/reduced.rs`). Either way every sum is what it would be in the convolution by itself.
+//! multiplications (`op/convolve/reduced`). Either way every sum is what it would be in the convolution by itself.
 //!
 //! Per tap of a window and 4 channels: 16 multiply-adds and 8 loads, of which a core with AVX-512 does one each per cycle. Per
 //! window and channel of `seed`: 36 multiply-adds and about 14 other operations. 18 µs for 16 samples were measured where

@@ -1,6 +1,6 @@
 //! Rows of five taps by fewer multiplications: two neighbouring outputs need seven products instead of ten.
 //!
-//! Three of the taps are taken as in `reduced.rs`, four products for six, and the other two with three for four:
+//! Three of the taps are taken as in `reduced/`, four products for six, and the other two with three for four:
 //!
 //! ```text
 //! p0 = (d0 - d2) g0                     p1 = (d3 - d4) g3

@@ -11,7 +11,7 @@
 //!   broadcast weight per channel. At the border a block looks for each tap and column whether it is there, which costs
 //!   nothing beside the multiply-adds of all channels.
 //!
-//! Where it pays, there are two other ways: `reduced.rs`, with fewer multiplications, for 3x3 taps over many channels; and `compact.rs`, with
+//! Where it pays, there are two other ways: `reduced/`, with fewer multiplications, for 3x3 taps over many channels and for 5x5 taps; and `compact.rs`, with
 //! vectors of neighbouring pixels, where samples are too few for vectors of their own.
 //!
 //! Per multiply-add of a full block of 8 channels by 3 columns, 11/24 of a vector is read. Bytes: `x` read once per call from
