@@ -443,13 +443,13 @@ pub(super) fn largest<T: Real, S: Simd<T>>(s: S, values: [S::V; 4], y: &mut T::L
     largest_number(s, values, y, arg);
 }
 
-/// The same, if none of them is NaN. Of equal values the earlier counts.
+/// The same, if none of them is NaN: the place is that of the first value that equals the maximum. Of two zeros the earlier counts.
 #[inline(always)]
 fn largest_number<T: Real, S: Simd<T>>(s: S, values: [S::V; 4], y: &mut T::Lanes, arg: &mut T::Bytes) {
     let [a, b, c, d] = values;
-    let (upper, lower) = (s.max(b, a), s.max(d, c));
-    let right_above = s.select_bytes(s.gt(b, a), s.splat_bytes(1), s.splat_bytes(0));
-    let right_below = s.select_bytes(s.gt(d, c), s.splat_bytes(3), s.splat_bytes(2));
-    let place = s.select_bytes(s.gt(lower, upper), right_below, right_above);
-    rectify(s, (s.max(lower, upper), place), s.splat_bytes(4), y, arg);
+    let maximum = s.max(s.max(d, c), s.max(b, a));
+    let place = s.select_bytes(s.eq(c, maximum), s.splat_bytes(2), s.splat_bytes(3));
+    let place = s.select_bytes(s.eq(b, maximum), s.splat_bytes(1), place);
+    let place = s.select_bytes(s.eq(a, maximum), s.splat_bytes(0), place);
+    rectify(s, (maximum, place), s.splat_bytes(4), y, arg);
 }

@@ -354,6 +354,11 @@ impl Simd<f64> for Avx2 {
             folded
         }
     }
+
+    #[inline(always)]
+    fn transpose_bytes(self, square: &mut [[u8; 8]]) {
+        transpose_few_bytes(square);
+    }
 }
 
 /// Transposes a square of 16 by 16 bytes. Interleaving row i with row i + 8 moves the first bit of a row's number behind the last one of
@@ -376,6 +381,29 @@ pub(super) fn transpose_bytes(square: &mut [[u8; 16]]) {
         }
         for (row, to) in rows.iter().zip(square) {
             _mm_storeu_si128(to.as_mut_ptr().cast(), *row);
+        }
+    }
+}
+
+/// The same of 8 by 8 bytes, in three rounds.
+#[inline(always)]
+pub(super) fn transpose_few_bytes(square: &mut [[u8; 8]]) {
+    let square: &mut [[u8; 8]; 8] = square.first_chunk_mut().expect("as many rows as columns");
+    // SAFETY: every x86-64 machine has these instructions; rows are as long as what is read and written.
+    unsafe {
+        let mut rows = [_mm_setzero_si128(); 8];
+        for (row, from) in rows.iter_mut().zip(&*square) {
+            *row = _mm_loadl_epi64(from.as_ptr().cast());
+        }
+        for _ in 0..3 {
+            let before = rows;
+            for i in 0..4 {
+                rows[2 * i] = _mm_unpacklo_epi8(before[i], before[i + 4]);
+                rows[2 * i + 1] = _mm_srli_si128::<8>(rows[2 * i]);
+            }
+        }
+        for (row, to) in rows.iter().zip(square) {
+            _mm_storel_epi64(to.as_mut_ptr().cast(), *row);
         }
     }
 }

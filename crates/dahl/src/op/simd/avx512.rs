@@ -346,4 +346,9 @@ impl Simd<f64> for Avx512 {
             _mm512_add_pd(low, _mm512_unpackhi_pd(fours[0], fours[1]))
         }
     }
+
+    #[inline(always)]
+    fn transpose_bytes(self, square: &mut [[u8; 8]]) {
+        super::avx2::transpose_few_bytes(square);
+    }
 }
