@@ -83,3 +83,14 @@ pub(in crate::op) fn to_taps<T: Real, S: Simd<T>>(s: S, p: [S::V; PRODUCTS]) -> 
         s.sub(p[3], p[6]),
     ]
 }
+
+/// Values like those of images, weights and gradients in training, the same every time: what rounding is measured with.
+#[cfg(test)]
+pub(in crate::op) fn values(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..n).map(|_| uniform() + uniform() + uniform()).collect()
+}

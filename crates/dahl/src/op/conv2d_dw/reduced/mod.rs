@@ -512,18 +512,9 @@ impl<T: Real> Kernel<T> for Taps<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::convolve::five::values;
     use crate::op::simd::Isa;
     use crate::op::window::Window;
-
-    /// Values like those of images and gradients in training, the same every time.
-    fn values(n: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        (0..n).map(|_| uniform() + uniform() + uniform()).collect()
-    }
 
     /// Pixels, the gradients of a pool and their places, and those of all outputs.
     struct Example {

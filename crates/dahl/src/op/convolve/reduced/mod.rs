@@ -132,6 +132,14 @@ struct Pass<'a> {
     rows: Range<usize>,
 }
 
+impl Pass<'_> {
+    /// Its blocks of tiles: the row of each, and which of so many across.
+    #[inline(always)]
+    fn blocks(&self, n_across: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        self.rows.clone().flat_map(move |row| block_sizes(n_across, TILES).map(move |block| (row, block)))
+    }
+}
+
 impl<T: Real> Convolution<'_, T> {
     /// Whether its form allows for it. With few channels or tiles the transformations take longer than what they save. Only whole
     /// tiles count, because a pool leaves out the others and must have the same bits.
@@ -297,9 +305,9 @@ impl<T: Real> Convolution<'_, T> {
             |at: usize, n: usize| if self.is_turned { n.wrapping_sub(at).wrapping_sub(1) } else { at };
         let plane = height * width;
         let none = [T::ZERO_LANES; COLUMNS];
-        let blocks =
-            pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
-        for ((down, tiles), to) in blocks.zip(to.chunks_exact_mut(pass.cut.n_pixels * n_channels)) {
+        for ((down, tiles), to) in
+            pass.blocks(n_across).zip(to.chunks_exact_mut(pass.cut.n_pixels * n_channels))
+        {
             let to = to.as_chunks_mut::<COLUMNS>().0;
             // Which of its columns lie inside the image, and where the first of these is in memory.
             let n_columns = 2 * tiles.len() + W - 1;
@@ -363,9 +371,9 @@ impl<T: Real> Convolution<'_, T> {
                 let first = pass.outputs.start + kernels.start;
                 bias[..kernels.len()].copy_from_slice(&all[first..][..kernels.len()]);
             }
-            let blocks =
-                pass.rows.clone().flat_map(|row| block_sizes(n_across, TILES).map(move |block| (row, block)));
-            for ((row, tiles), pixels) in blocks.zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels)) {
+            for ((row, tiles), pixels) in
+                pass.blocks(n_across).zip(pixels.chunks_exact(pass.cut.n_pixels * n_channels))
+            {
                 let pixels = pixels.as_chunks::<COLUMNS>().0;
                 if ONE {
                     for t in 0..tiles.len() {
@@ -596,21 +604,14 @@ fn single<T: Real, S: Simd<T>, const W: usize>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::five::values;
     use super::super::{Plain, PlaneSteps, WeightSteps};
     use super::*;
     use crate::op::window::Window;
 
-    /// Values like those of images and weights in training, the same every time.
-    fn values(n: usize, seed: u64, is_rectified: bool) -> Vec<f32> {
-        let mut state = seed;
-        let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
-        };
-        (0..n)
-            .map(|_| uniform() + uniform() + uniform())
-            .map(|value| if is_rectified { value.max(0.0) } else { value })
-            .collect()
+    /// Values of which half are zero, as behind a rectifier.
+    fn rectified(n: usize, seed: u64) -> Vec<f32> {
+        values(n, seed).into_iter().map(|value| value.max(0.0)).collect()
     }
 
     /// The error of the reduced and of the plain convolution, in root mean squares, for images of so many channels and pixels.
@@ -632,10 +633,10 @@ mod tests {
         let [rows, columns] = image.map(axis);
         let [height, width] = image;
         let (n_down, n_across) = (rows.outputs.len(), columns.outputs.len());
-        let x = values(n_channels * height * width * 32, 1, true);
-        let w = values(n_outputs * n_channels * size * size, 2, false);
-        let bias = values(n_outputs, 3, false);
-        let rectified = values(n_outputs * n_down * n_across * 32, 4, true);
+        let x = rectified(n_channels * height * width * 32, 1);
+        let w = values(n_outputs * n_channels * size * size, 2);
+        let bias = values(n_outputs, 3);
+        let rectified = rectified(n_outputs * n_down * n_across * 32, 4);
         let convolution = Convolution {
             x: f32::lanes(&x),
             is_turned,
