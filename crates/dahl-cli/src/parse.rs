@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use dahl::op::CODELETS;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::plan::{CutOptions, FEW};
 use std::time::Duration;
 
 /// Element types that can be computed in.
@@ -101,8 +101,10 @@ pub fn impls(text: &str) -> Result<String, String> {
         let codelets = CODELETS.iter().filter(|known| codelet.is_none_or(|codelet| known.name == codelet));
         codelets.flat_map(|known| known.implementations).any(|known| known.name == name)
     };
-    if let Some(name) = cut.implementations.iter().find(|name| !known(None, name)) {
-        return Err(format!("there is no implementation '{name}': there are lanes, flat and reference"));
+    if let Some(name) = cut.implementations.iter().find(|name| *name != FEW && !known(None, name)) {
+        return Err(format!(
+            "there is no implementation '{name}': there are lanes, flat and reference (and few: flat where lanes would be half empty)"
+        ));
     }
     match cut.forced.iter().find(|(codelet, name)| !known(Some(codelet), name)) {
         Some((codelet, name)) => {

@@ -83,7 +83,7 @@ pub struct ArgSpec {
 pub struct Call<'a> {
     spec: &'a CallSpec,
     pointers: &'a [*mut u8],
-    /// A bit for every output that the kernel has taken.
+    /// A bit for every output of which the kernel has a view.
     taken: Cell<u64>,
 }
 
@@ -136,12 +136,13 @@ impl<'a> Call<'a> {
     /// Output `i`, for writing (and reading, where it is also an input or accumulates).
     ///
     /// # Panics
-    /// If it is taken a second time: two views of one output would alias.
+    /// If there is another view of it: two would alias.
     pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
         assert!(i < 64 && self.taken.get() >> i & 1 == 0, "output {i} is taken twice");
-        self.taken.set(self.taken.get() | 1 << i);
         let (pointer, spec) = self.parts::<T>(self.spec.n_inputs + i);
-        ViewMut { pointer, len: spec.span(), spec, memory: PhantomData }
+        let taken = Taken { all: &self.taken, bit: 1 << i };
+        taken.all.set(taken.all.get() | taken.bit);
+        ViewMut { pointer, len: spec.span(), spec, memory: PhantomData, _taken: taken }
     }
 
     /// The two ends of elementwise work: input `i` and output 0, checked to hold the region of output 0.
@@ -298,6 +299,19 @@ pub struct ViewMut<'a, T> {
     len: usize,
     spec: &'a ArgSpec,
     memory: PhantomData<&'a mut [T]>,
+    _taken: Taken<'a>,
+}
+
+/// An output is taken for as long as its view lives.
+struct Taken<'a> {
+    all: &'a Cell<u64>,
+    bit: u64,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.all.set(self.all.get() & !self.bit);
+    }
 }
 
 macro_rules! view_accessors {

@@ -16,6 +16,7 @@ pub use sample::{Draw, Sample, SampleArg, Tolerance, Values};
 
 use crate::array::{Dtype, Layout};
 use crate::error::Result;
+use crate::graph::Recorded;
 use crate::sync::OnceLock;
 use relation::Relation;
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Codelet {
     pub in_place: bool,
     /// Draws calls that the codelet can be tried on: what conformance tests go by.
     pub sample: Option<fn(&mut Draw) -> Sample>,
+    /// Whether `flat`, which has samples one after another, may compute a task whose samples are too few for lanes.
+    pub few: fn(&Recorded) -> bool,
     /// The parsed line.
     parsed: OnceLock<Relation>,
 }
@@ -48,12 +51,19 @@ impl Codelet {
         implementations: &'static [Implementation],
     ) -> Self {
         let parsed = OnceLock::new();
-        Codelet { name, line, flops_per_point, implementations, in_place: false, sample: None, parsed }
+        let few = |_: &Recorded| true;
+        Codelet { name, line, flops_per_point, implementations, in_place: false, sample: None, few, parsed }
     }
 
     /// The same codelet, with a function that draws sample calls.
     pub const fn samples(mut self, sample: fn(&mut Draw) -> Sample) -> Self {
         self.sample = Some(sample);
+        self
+    }
+
+    /// The same codelet, whose `flat` implementation is only taken for few samples where this says so.
+    pub const fn few(mut self, suits: fn(&Recorded) -> bool) -> Self {
+        self.few = suits;
         self
     }
 
@@ -92,7 +102,7 @@ pub type Kernel = fn(&Call<'_>) -> Result<()>;
 /// One way to compute a codelet.
 #[derive(Debug)]
 pub struct Implementation {
-    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, …
+    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, `flat` for the row-major one, …
     pub name: &'static str,
     /// Rises with every change that may change bits; recorded in plans.
     pub version: u32,

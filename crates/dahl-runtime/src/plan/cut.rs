@@ -1,6 +1,7 @@
 //! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
 
 use super::CutOptions;
+use super::options::{FEW, FLAT, LANES};
 use crate::array::Layout;
 use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
@@ -47,9 +48,10 @@ impl Cut {
             }
         }
         let mut array_cuts: Vec<Option<ArrayCut>> = vec![None; graph.arrays().len()];
+        let is_few = has_few_samples(graph, options);
         let mut tasks = Vec::with_capacity(graph.tasks().len());
         for recorded in graph.tasks() {
-            let implementation = choose(recorded, options, &layouts)?;
+            let implementation = choose(recorded, options, is_few, &layouts)?;
             let n_inputs = recorded.codelet.relation().n_inputs();
             // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
             let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
@@ -86,9 +88,36 @@ impl Cut {
     }
 }
 
+/// Whether all tasks are computed without lanes: at most half of the lanes of any would be full, and each has an implementation
+/// that suits it. A part of them would have to convert what the others left.
+fn has_few_samples(graph: &Graph, options: &CutOptions) -> bool {
+    let rank = |name: &str| options.implementations.iter().position(|known| known == name);
+    let is_wanted = rank(FEW).is_some_and(|few| rank(LANES).is_none_or(|lanes| few < lanes));
+    let is_few = |recorded: &Recorded| {
+        let lanes = recorded.codelet.implementation(LANES, recorded.dtype);
+        let Some(Needs::Layouts(layouts)) = lanes.map(|lanes| lanes.needs) else { return true };
+        let is_half_empty = recorded.args.iter().zip(layouts).all(|(arg, layout)| match *layout {
+            Layout::Lanes(lanes) => arg.shape.first().is_none_or(|n_samples| 2 * n_samples <= lanes),
+            _ => true,
+        });
+        let flat = || recorded.codelet.implementation(FLAT, recorded.dtype);
+        !has_lanes(lanes) || is_half_empty && flat().is_some() && (recorded.codelet.few)(recorded)
+    };
+    is_wanted && graph.tasks().iter().all(is_few)
+}
+
+/// Whether an implementation has some argument in lanes.
+fn has_lanes(implementation: Option<&Implementation>) -> bool {
+    implementation.is_some_and(|implementation| match implementation.needs {
+        Needs::Nothing => false,
+        Needs::Layouts(layouts) => layouts.iter().any(|layout| matches!(layout, Layout::Lanes(_))),
+    })
+}
+
 fn choose(
     recorded: &Recorded,
     options: &CutOptions,
+    is_few: bool,
     layouts: &[Option<Layout>],
 ) -> Result<&'static Implementation> {
     let outputs = recorded.codelet.relation().n_inputs()..recorded.args.len();
@@ -103,7 +132,8 @@ fn choose(
     }
     let mut named =
         options.implementations.iter().filter_map(|n| recorded.codelet.implementation(n, recorded.dtype));
-    named.find(|implementation| fits(implementation)).ok_or_else(|| {
+    let is_wanted = |implementation: &Implementation| !(is_few && has_lanes(Some(implementation)));
+    named.find(|implementation| is_wanted(implementation) && fits(implementation)).ok_or_else(|| {
         let (name, dtype) = (recorded.codelet.name, recorded.dtype);
         let message =
             format!("{name} has none of the implementations {:?} for {dtype}", options.implementations);

@@ -18,7 +18,7 @@ pub use cut::{Cut, TaskCut};
 pub use file::PlanFile;
 pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
-pub use options::{CutOptions, Tiling};
+pub use options::{CutOptions, FEW, Tiling};
 pub use place::Placement;
 pub use profile::MemoryProfile;
 

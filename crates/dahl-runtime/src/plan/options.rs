@@ -9,6 +9,13 @@ use std::fmt::{self, Write};
 /// Axes and the sizes of tiles along them.
 pub type Tiling = Vec<(String, TileSize)>;
 
+/// Implementations with lanes over samples.
+pub(super) const LANES: &str = "lanes";
+/// Implementations whose arrays are all in row-major order.
+pub(super) const FLAT: &str = "flat";
+/// No implementation: the wish for `flat` where samples are few.
+pub const FEW: &str = "few";
+
 /// What the heuristic cut goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutOptions {
@@ -19,7 +26,7 @@ pub struct CutOptions {
     pub tiles_per_group: usize,
     /// The most partial results of a reduction. More allow more workers.
     pub max_groups: usize,
-    /// Names of implementations, best first.
+    /// Names of implementations, best first. Before `lanes`, `few` stands for `flat` in a graph whose samples are too few for lanes.
     pub implementations: Vec<String>,
     /// Codelets that must be computed by a certain implementation, whatever else is said.
     pub forced: Vec<(String, String)>,
@@ -36,7 +43,7 @@ impl Default for CutOptions {
             ],
             tiles_per_group: 1,
             max_groups: 16,
-            implementations: ["lanes", "flat", "reference"].map(String::from).to_vec(),
+            implementations: [FEW, LANES, FLAT, "reference"].map(String::from).to_vec(),
             forced: Vec::new(),
             fusion: true,
         }
@@ -182,7 +189,7 @@ mod tests {
         options.set_tiles("i=100max/n=8to24").unwrap();
         assert_eq!(options.tiles(), "i=100max/n=8to24");
         options.set_impls("flat,conv2d=reference").unwrap();
-        assert_eq!(options.impls(), "flat,lanes,reference,conv2d=reference");
+        assert_eq!(options.impls(), "flat,few,lanes,reference,conv2d=reference");
         (options.tiles_per_group, options.fusion) = (4, false);
         assert_eq!(CutOptions::parse(&options.to_string()).unwrap(), options);
     }

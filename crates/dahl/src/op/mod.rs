@@ -264,7 +264,8 @@ pub static FUSIONS: &[&Fusion] = &[
 ///
 /// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a version
 /// number that rises with every change of its bits, and needs its arguments in these layouts, in argument order:
-/// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`.
+/// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`; or a kernel of its own, after a semicolon:
+/// `implementations!(reference, lanes::load, 1, [R R L]; flat::load, 1, [R R R])`.
 ///
 /// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat version.
 macro_rules! implementations {
@@ -290,15 +291,29 @@ macro_rules! implementations {
             $($crate::op::implementation!("flat", 1, $dtype, $crate::op::layouts!(16 $layouts), $flat::<$type>),)+
         ]
     };
-    ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt $(, $flat:tt)?) => {
+    (
+        $reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt;
+        $($flat:ident)::+, $flat_version:literal, $flat_layouts:tt
+    ) => {
         $crate::op::implementations!(
             ($reference::<f32>, $reference::<f64>), $fast, ($fast::$kernel::<f32>, $fast::$kernel::<f64>),
-            $version, $layouts $(, $flat)?
+            $version, $layouts; ($($flat)::+::<f32>, $($flat)::+::<f64>), $flat_version, $flat_layouts
+        )
+    };
+    ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt, $flat:tt) => {
+        $crate::op::implementations!(
+            $reference, $fast::$kernel, $version, $layouts; $fast::$kernel, $version, $flat
+        )
+    };
+    ($reference:ident, $fast:ident::$kernel:ident, $version:literal, $layouts:tt) => {
+        $crate::op::implementations!(
+            ($reference::<f32>, $reference::<f64>), $fast, ($fast::$kernel::<f32>, $fast::$kernel::<f64>),
+            $version, $layouts
         )
     };
     (
         ($reference32:expr, $reference64:expr), $name:ident, ($fast32:expr, $fast64:expr),
-        $version:literal, $layouts:tt $(, $flat:tt)?
+        $version:literal, $layouts:tt $(; ($flat32:expr, $flat64:expr), $flat_version:literal, $flat:tt)?
     ) => {
         &[
             $crate::op::implementation!("reference", 1, F32, dahl_runtime::codelet::Needs::Nothing, $reference32),
@@ -306,8 +321,8 @@ macro_rules! implementations {
             $crate::op::implementation!(stringify!($name), $version, F32, $crate::op::layouts!(16 $layouts), $fast32),
             $crate::op::implementation!(stringify!($name), $version, F64, $crate::op::layouts!(8 $layouts), $fast64),
             $(
-                $crate::op::implementation!("flat", $version, F32, $crate::op::layouts!(16 $flat), $fast32),
-                $crate::op::implementation!("flat", $version, F64, $crate::op::layouts!(8 $flat), $fast64),
+                $crate::op::implementation!("flat", $flat_version, F32, $crate::op::layouts!(16 $flat), $flat32),
+                $crate::op::implementation!("flat", $flat_version, F64, $crate::op::layouts!(8 $flat), $flat64),
             )?
         ]
     };

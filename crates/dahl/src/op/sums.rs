@@ -42,6 +42,46 @@ pub(crate) fn plane_sums<T: Real, S: Simd<T>>(
     }
 }
 
+/// The same of samples one after another, whose planes have rows of `width`: vectors of a row's columns are added up over all rows and
+/// samples, then across lanes.
+#[inline(always)]
+pub(crate) fn row_sums<T: Real, S: Simd<T>>(
+    s: S,
+    data: &[T],
+    (n_samples, width): (usize, usize),
+    sums: &mut [T],
+    accumulate: bool,
+) {
+    let n_planes = sums.len();
+    let plane_len = data.len().checked_div(n_samples * n_planes).unwrap_or(0);
+    for (first, sums) in (0..).step_by(T::LANES).zip(sums.chunks_mut(T::LANES)) {
+        let mut totals = T::ZERO_BLOCK;
+        for (k, total) in (first..first + sums.len()).zip(totals.as_mut()) {
+            let mut chain = s.zero();
+            for sample in 0..n_samples {
+                let plane = &data[(sample * n_planes + k) * plane_len..][..plane_len];
+                for row in plane.chunks_exact(width.max(1)) {
+                    for vector in T::lanes(row) {
+                        chain = s.add(chain, s.load(vector));
+                    }
+                    let rest = &row[row.len() / T::LANES * T::LANES..];
+                    if !rest.is_empty() {
+                        let mut vector = T::ZERO_LANES;
+                        vector.as_mut()[..rest.len()].copy_from_slice(rest);
+                        chain = s.add(chain, s.load(&vector));
+                    }
+                }
+            }
+            s.store(chain, total);
+        }
+        let mut results = T::ZERO_LANES;
+        across(s, totals.as_ref(), results.as_mut());
+        for (sum, result) in sums.iter_mut().zip(results.as_ref()) {
+            *sum = if accumulate { *sum } else { T::default() } + *result;
+        }
+    }
+}
+
 /// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which
 /// takes a transposition.
 #[inline(always)]

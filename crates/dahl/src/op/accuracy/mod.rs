@@ -14,7 +14,7 @@ pub static CODELET: Codelet = Codelet::new(
     "accuracy",
     "x[n,k!] label[n] -> correct[] +=",
     1.0,
-    super::implementations!(reference, lanes::accuracy, 1, [L L R]),
+    super::implementations!(reference, lanes::accuracy, 1, [L L R]; reference, 1, [R R R]),
 )
 .samples(sample);
 

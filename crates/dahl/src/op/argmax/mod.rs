@@ -15,7 +15,7 @@ pub static CODELET: Codelet = Codelet::new(
     "argmax",
     "x[n,k!] -> class[n]",
     1.0,
-    super::implementations!(reference, lanes::argmax, 1, [L R]),
+    super::implementations!(reference, lanes::argmax, 1, [L R]; reference, 1, [R R]),
 )
 .samples(sample);
 

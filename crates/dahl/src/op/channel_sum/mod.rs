@@ -2,6 +2,7 @@
 //!
 //! `db[k] = Σ_{n,y,x} dy[n,k,y,x]`. Bytes: `dy` read once, `k` sums written.
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -13,7 +14,7 @@ pub static CODELET: Codelet = Codelet::new(
     "channel_sum",
     "dy[n,k,y,x] -> db[k] +=",
     1.0,
-    super::implementations!(reference, lanes::channel_sum, 1, [L R]),
+    super::implementations!(reference, lanes::channel_sum, 1, [L R]; flat::channel_sum, 1, [R R]),
 )
 .samples(sample);
 

@@ -1,6 +1,7 @@
 //! The convolution of `op/convolve`, with the images and weights of a call.
 
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
+use crate::op::flat::Order;
 use crate::op::real::Real;
 use crate::op::window::Window;
 use dahl_runtime::Result;
@@ -10,12 +11,19 @@ pub(super) fn conv2d<T: Real>(call: &Call<'_>) -> Result<()> {
     if is_too_large::<T>(call) {
         return super::reference::<T>(call);
     }
-    convolve::<T>(call, Finish::Sum);
+    convolve::<T>(call, Order::Lanes, Finish::Sum);
     Ok(())
 }
 
-/// The convolution of `x`, `w` and `b`, and what becomes of its sums.
-pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
+pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
+    if is_too_large::<T>(call) || !convolve::<T>(call, Order::Rows, Finish::Sum) {
+        return super::reference::<T>(call);
+    }
+    Ok(())
+}
+
+/// The convolution of `x`, `w` and `b`, and what becomes of its sums. Returns whether there is a way to compute it.
+pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     let mut y = call.output::<T>(0);
     let window = Window { stride: call.int(0), pad: call.int(1) };
@@ -28,7 +36,8 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
     let (rows, columns) = (axis(2), axis(3));
     let n_inputs = x.region().shape()[1];
     let convolution = Convolution {
-        x: T::lanes(x.contiguous()),
+        order,
+        x: x.contiguous(),
         is_turned: false,
         w: w.contiguous(),
         steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
@@ -43,5 +52,5 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
         columns,
         resident: RESIDENT,
     };
-    convolution.run(T::lanes_mut(y.contiguous()));
+    convolution.run(y.contiguous())
 }

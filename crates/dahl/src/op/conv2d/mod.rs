@@ -6,6 +6,7 @@
 
 pub(super) mod lanes;
 
+use super::flat::suits_convolution;
 use super::real::Real;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
@@ -16,9 +17,10 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d, 4, [L R R L]),
+    super::implementations!(reference, lanes::conv2d, 4, [L R R L]; lanes::flat, 1, [R R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(|task| suits_convolution(task, 1));
 
 super::forms! {
     /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.

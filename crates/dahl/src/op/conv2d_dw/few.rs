@@ -3,10 +3,12 @@
 //! then over samples.
 
 use crate::op::convolve::Axis;
-use crate::op::flat::Flat;
+use crate::op::flat::{Flat, Order};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::{across, all_finite};
+use crate::op::window::Window;
+use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
 /// Output channels, and taps of whatever input channels, of a block: as many sums as are added up across lanes at a time.
@@ -25,12 +27,56 @@ pub(in crate::op) fn has_whole(call: &Call<'_>, arguments: [usize; 2]) -> bool {
         .all(|argument| [2, 3].iter().all(|&dim| argument.region.range(dim).len() == argument.extent[dim]))
 }
 
+/// Adds the gradients of weights from samples of `x` and `dy`, unless they are not that few or something is not finite: returns whether
+/// it did.
+pub(super) fn add_few<T: Real>(
+    order: Order,
+    (x, dy, n_samples): (&[T], &[T], usize),
+    channels: [usize; 2],
+    axes: [&Axis; 2],
+    dw: &mut [T],
+) -> bool {
+    let Some(few) = Few::new(order, (x, n_samples), channels, axes) else { return false };
+    let len = channels[0] * axes.iter().map(|axis| axis.outputs.len()).product::<usize>();
+    few.add(|flat, sample, to| flat.outputs_of::<T>(dy, order.place::<T>(sample, len), to), dw)
+}
+
+/// For samples one after another.
+pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
+    if has_whole(call, [1, 2]) && add_rows::<T>(call) { Ok(()) } else { super::reference::<T>(call) }
+}
+
+/// Returns whether there is a way to compute it.
+fn add_rows<T: Real>(call: &Call<'_>) -> bool {
+    let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
+    let mut dw = call.output::<T>(0);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let axis = |dim: usize| Axis {
+        window,
+        inputs: x.region().range(dim),
+        taps: dw.region().range(dim),
+        outputs: dy.region().range(dim),
+    };
+    let (rows, columns) = (axis(2), axis(3));
+    let axes = [&rows, &columns];
+    let (n_samples, channels) = (dy.region().shape()[0], [dy.region().shape()[1], x.region().shape()[1]]);
+    let samples = (x.contiguous(), dy.contiguous(), n_samples);
+    let to = dw.contiguous();
+    if !call.accumulate() {
+        to.fill(T::default());
+    }
+    add_few(Order::Rows, samples, channels, axes, to)
+}
+
 /// The gradients of weights from a few samples.
 pub(in crate::op) struct Few<'a, T: Real> {
     flat: Flat,
-    /// `x[c,iy,ix]` in lanes.
-    x: &'a [T::Lanes],
+    order: Order,
+    /// `x[c,iy,ix]` per sample.
+    x: &'a [T],
     n_samples: usize,
+    /// Elements of a sample of `x`.
+    len: usize,
     n_kernels: usize,
     n_channels: usize,
     /// Rows and columns of taps.
@@ -51,16 +97,18 @@ struct Sample<'a, T: Real> {
 impl<'a, T: Real> Few<'a, T> {
     /// For some samples of `x`, and of output and input channels; none if they are not that few.
     pub(in crate::op) fn new(
-        (x, n_samples): (&'a [T::Lanes], usize),
+        order: Order,
+        (x, n_samples): (&'a [T], usize),
         [n_kernels, n_channels]: [usize; 2],
         axes: [&Axis; 2],
     ) -> Option<Self> {
-        let flat = Flat::new::<T>(n_samples, (n_channels, n_kernels), axes)?;
+        let flat = Flat::new::<T>((order, n_samples), (n_channels, n_kernels), axes)?;
         let taps = axes.map(|axis| axis.taps.len());
         let [height, width] = flat.outputs;
         // Sums across lanes take as long as several vectors more.
-        let pays = 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
-        let few = Few { flat, x, n_samples, n_kernels, n_channels, taps };
+        let pays = order == Order::Rows || 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
+        let len = n_channels * axes.iter().map(|axis| axis.inputs.len()).product::<usize>();
+        let few = Few { flat, order, x, n_samples, len, n_kernels, n_channels, taps };
         (pays && n_kernels * n_channels > 0).then_some(few)
     }
 
@@ -72,7 +120,8 @@ impl<'a, T: Real> Few<'a, T> {
         T::scratch(n_pixels + n_gradients, |scratch| {
             let (x, dy) = scratch.split_at_mut(n_pixels);
             let put = |sample: usize, x: &mut [T::Lanes], dy: &mut [T::Lanes]| {
-                self.flat.pixels::<T>(self.x, sample, false, T::flat_mut(x));
+                let place = self.order.place::<T>(sample, self.len);
+                self.flat.pixels::<T>(self.x, place, false, T::flat_mut(x));
                 gradients(&self.flat, sample, dy);
             };
             for sample in 0..self.n_samples {

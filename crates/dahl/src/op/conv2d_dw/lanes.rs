@@ -3,9 +3,10 @@
 //! groups, and across lanes once at the end; the padding lanes of a ragged group are not added. Few samples are computed one at a time (`few`),
 //! and 5x5 taps over several channels by fewer multiplications (`reduced`).
 
-use super::few::{Few, has_whole};
+use super::few::{add_few, has_whole};
 use super::reduced::{Full, Reduced};
 use crate::op::convolve::Axis;
+use crate::op::flat::Order;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::sums::across;
@@ -63,8 +64,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let axes = [&axis(&job.rows, &kys, &job.oys), &axis(&job.columns, &kxs, &job.oxs)];
     let (x, channels) = ((job.x, job.n_samples), [job.n_kernels, job.n_channels]);
     let is_whole = has_whole(call, [1, 2]);
-    let few = Few::new(x, channels, axes).filter(|_| is_whole);
-    if few.is_some_and(|few| few.add(|flat, sample, to| flat.outputs_of::<T>(job.dy, sample, to), dw)) {
+    if is_whole && add_few(Order::Lanes, (T::flat(job.x), T::flat(job.dy), job.n_samples), channels, axes, dw)
+    {
         return Ok(());
     }
     let reduced = Reduced::new(&weights, x, channels, axes).filter(|_| is_whole);

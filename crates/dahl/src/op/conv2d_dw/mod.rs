@@ -10,6 +10,7 @@ pub(super) mod few;
 mod lanes;
 pub(super) mod reduced;
 
+use super::flat::suits_convolution;
 use super::real::Real;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
@@ -20,9 +21,10 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dw",
     "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dw, 4, [L L R]),
+    super::implementations!(reference, lanes::conv2d_dw, 4, [L L R]; few::flat, 1, [R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(|task| suits_convolution(task, 2));
 
 super::forms! {
     /// The gradient of a convolution's kernels.

@@ -5,6 +5,7 @@
 
 use super::scattered::{Scattered, TAPS};
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
+use crate::op::flat::Order;
 use crate::op::real::Real;
 use crate::op::window::{Cover, Window};
 use dahl_runtime::Result;
@@ -14,12 +15,19 @@ pub(super) fn conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
     if is_too_large::<T>(call) {
         return super::reference::<T>(call);
     }
-    convolve::<T>(call, Finish::Sum);
+    convolve::<T>(call, Order::Lanes, Finish::Sum);
     Ok(())
 }
 
-/// The gradient from `dy` and `w`, and what becomes of its sums.
-pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
+pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
+    if is_too_large::<T>(call) || !convolve::<T>(call, Order::Rows, Finish::Sum) {
+        return super::reference::<T>(call);
+    }
+    Ok(())
+}
+
+/// The gradient from `dy` and `w`, and what becomes of its sums. Returns whether there is a way to compute it.
+pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
     let mut dx = call.output::<T>(0);
     let window = Window { stride: call.int(0), pad: call.int(1) };
@@ -27,10 +35,10 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
     let (oys, oxs) = (dy.region().range(2), dy.region().range(3));
     let (rows, columns) = (dx.region().range(2), dx.region().range(3));
     let (n_samples, n_channels) = (dx.region().shape()[0], dx.region().shape()[1]);
-    let dx = T::lanes_mut(dx.contiguous());
+    let dx = dx.contiguous();
     let has_all_taps = kys.start == 0 && kxs.start == 0;
     // Few samples have a way of their own in `op/convolve`.
-    let is_few = n_samples * 2 <= T::LANES;
+    let is_few = order == Order::Rows || n_samples * 2 <= T::LANES;
     if window.stride == 1 && has_all_taps && kys.len() == TAPS && kxs.len() == TAPS && !is_few {
         let scattered = Scattered {
             dy: T::lanes(dy.contiguous()),
@@ -46,9 +54,12 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
             accumulate: call.accumulate(),
             finish,
         };
-        if scattered.run(dx) {
-            return;
+        if scattered.run(T::lanes_mut(dx)) {
+            return true;
         }
+    }
+    if order == Order::Rows && window.stride != 1 {
+        return false;
     }
     for row_phase in 0..window.stride.min(rows.len()) {
         let row_cover = window.cover(rows.start + row_phase, &kys, &oys);
@@ -61,7 +72,8 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
             let last_column = column_phase + (n_columns - 1) * window.stride;
             let stride = window.stride.cast_signed();
             let convolution = Convolution {
-                x: T::lanes(dy.contiguous()),
+                order,
+                x: dy.contiguous(),
                 is_turned: true,
                 w: w.contiguous(),
                 steps: WeightSteps {
@@ -87,9 +99,12 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, finish: Finish<'_, T>) {
                 },
                 resident: RESIDENT,
             };
-            convolution.run(dx);
+            if !convolution.run(dx) {
+                return false;
+            }
         }
     }
+    true
 }
 
 /// The axis of a convolution that counts `n_pixels` pixels and `n_outputs` outputs from their last.

@@ -8,6 +8,7 @@
 pub(super) mod lanes;
 mod scattered;
 
+use super::flat::suits_gradient;
 use super::real::Real;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
@@ -18,9 +19,10 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dx, 5, [L R L]),
+    super::implementations!(reference, lanes::conv2d_dx, 5, [L R L]; lanes::flat, 1, [R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(suits_gradient);
 
 super::forms! {
     /// The gradient of a convolution's input.

@@ -336,7 +336,7 @@ impl<T: Real> Scattered<'_, T> {
             (s.zero(), sum)
         };
         let sum = match self.finish {
-            Finish::Where(y) => s.select(s.gt(s.load(&y[at]), s.zero()), sum, before),
+            Finish::Where(y) => s.select(s.gt(s.load(&T::lanes(y)[at]), s.zero()), sum, before),
             _ => sum,
         };
         s.store(sum, to);
@@ -498,7 +498,7 @@ mod tests {
             rows: rows.clone(),
             columns: columns.clone(),
             accumulate,
-            finish: if is_where { Finish::Where(f32::lanes(&y)) } else { Finish::Sum },
+            finish: if is_where { Finish::Where(&y) } else { Finish::Sum },
         };
         let mut dx = vec![1.0; n_pixels * 32];
         assert!(scattered.run(f32::lanes_mut(&mut dx)), "it pays");

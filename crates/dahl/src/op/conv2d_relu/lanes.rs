@@ -2,6 +2,7 @@
 
 use crate::op::conv2d::lanes::convolve;
 use crate::op::convolve::{Finish, is_too_large};
+use crate::op::flat::Order;
 use crate::op::real::Real;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -10,6 +11,13 @@ pub(super) fn conv2d_relu<T: Real>(call: &Call<'_>) -> Result<()> {
     if is_too_large::<T>(call) {
         return super::reference::<T>(call);
     }
-    convolve::<T>(call, Finish::Rectified);
+    convolve::<T>(call, Order::Lanes, Finish::Rectified);
+    Ok(())
+}
+
+pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
+    if is_too_large::<T>(call) || !convolve::<T>(call, Order::Rows, Finish::Rectified) {
+        return super::reference::<T>(call);
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod lanes;
 
+use super::flat::suits_convolution;
 use super::real::Real;
 use super::window::{Sizes, Window};
 use super::{conv2d, relu};
@@ -18,9 +19,10 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_relu",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu, 3, [L R R L]),
+    super::implementations!(reference, lanes::conv2d_relu, 3, [L R R L]; lanes::flat, 1, [R R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(|task| suits_convolution(task, 1));
 
 /// What it takes the place of. It always pays: ReLU is nothing beside the multiply-adds, and a pass over `y` is saved.
 pub(super) static FUSION: Fusion = Fusion {

@@ -2,9 +2,10 @@
 
 use super::lanes::largest;
 use crate::op::convolve::Convolution;
-use crate::op::flat::Flat;
+use crate::op::flat::{Flat, Order, Place};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
+use std::ops::Range;
 
 pub(super) struct Few<'a, 'b, T: Real> {
     pub(super) convolution: &'a Convolution<'b, T>,
@@ -15,8 +16,8 @@ pub(super) struct Few<'a, 'b, T: Real> {
     /// Windows along rows and columns.
     pub(super) n_windows: [usize; 2],
     pub(super) scratch: &'a mut [T::Lanes],
-    pub(super) y: &'a mut [T::Lanes],
-    pub(super) arg: &'a mut [T::Bytes],
+    pub(super) y: &'a mut [T],
+    pub(super) arg: &'a mut [u8],
 }
 
 impl<T: Real> Kernel<T> for Few<'_, '_, T> {
@@ -25,27 +26,26 @@ impl<T: Real> Kernel<T> for Few<'_, '_, T> {
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
         let Few { convolution, flat, stride, size, n_windows: [n_down, n_across], scratch, y, arg } = self;
+        let (order, len) = (convolution.order, convolution.n_outputs * n_down * n_across);
+        if order == Order::Lanes {
+            // Lanes without a sample become zero.
+            y.fill(T::default());
+            arg.fill(0);
+        }
         for sample in 0..convolution.n_samples {
+            let place = order.place::<T>(sample, len);
             let sums = T::flat(convolution.flat_outputs(s, flat, sample, scratch));
             let planes = sums.chunks_exact(flat.n_vectors * T::LANES).take(convolution.n_outputs);
             for (k, plane) in planes.enumerate() {
                 for py in 0..n_down {
                     let rows = &plane[py * stride * flat.pitch..];
-                    let at = (k * n_down + py) * n_across..(k * n_down + py + 1) * n_across;
-                    let (y, arg) = (&mut y[at.clone()], &mut arg[at]);
-                    if sample == 0 {
-                        // Lanes without a sample become zero.
-                        y.fill(T::ZERO_LANES);
-                        arg.fill(T::ZERO_BYTES);
-                    }
+                    let windows = (k * n_down + py) * n_across..(k * n_down + py + 1) * n_across;
                     if size == 2 && stride == 2 {
-                        pairs(s, rows, flat.pitch, sample, y, arg);
+                        pairs(s, rows, flat.pitch, (place, windows), y, arg);
                         continue;
                     }
-                    for (px, (y, arg)) in y.iter_mut().zip(arg).enumerate() {
-                        let (maximum, place) = place_of_largest(&rows[px * stride..], flat.pitch, size);
-                        y.as_mut()[sample] = maximum;
-                        arg.as_mut()[sample] = place;
+                    for (px, at) in windows.map(|window| place.at(window)).enumerate() {
+                        (y[at], arg[at]) = place_of_largest(&rows[px * stride..], flat.pitch, size);
                     }
                 }
             }
@@ -59,20 +59,20 @@ fn pairs<T: Real, S: Simd<T>>(
     s: S,
     rows: &[T],
     pitch: usize,
-    sample: usize,
-    y: &mut [T::Lanes],
-    arg: &mut [T::Bytes],
+    (place, windows): (Place, Range<usize>),
+    y: &mut [T],
+    arg: &mut [u8],
 ) {
     let (mut maxima, mut places) = (T::ZERO_LANES, T::ZERO_BYTES);
-    for (v, (y, arg)) in y.chunks_mut(T::LANES / 2).zip(arg.chunks_mut(T::LANES / 2)).enumerate() {
+    for (v, first) in windows.clone().step_by(T::LANES / 2).enumerate() {
         let mut values = [s.zero(); 4];
         for i in 0..4 {
             values[i] = load_some(s, &rows[v * T::LANES + i / 2 * pitch + i % 2..]);
         }
         largest(s, values, &mut maxima, &mut places);
-        for (i, (y, arg)) in y.iter_mut().zip(arg).enumerate() {
-            y.as_mut()[sample] = maxima.as_ref()[2 * i];
-            arg.as_mut()[sample] = places.as_ref()[2 * i];
+        for (i, window) in (first..windows.end.min(first + T::LANES / 2)).enumerate() {
+            y[place.at(window)] = maxima.as_ref()[2 * i];
+            arg[place.at(window)] = places.as_ref()[2 * i];
         }
     }
 }

@@ -13,6 +13,7 @@ use super::few::Few;
 use crate::op::convolve::block::{Band, Taps};
 use crate::op::convolve::reduced::{Target, Tile};
 use crate::op::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, STACK_TAPS, WeightSteps};
+use crate::op::flat::Order;
 use crate::op::max_pool::lanes::{better, candidate};
 use crate::op::padded::{Span, copy_inside};
 use crate::op::real::Real;
@@ -26,9 +27,11 @@ use std::ops::Range;
 /// Vectors of the convolution's output that are held at a time: 16 KiB, half of the first cache.
 const STRIP: usize = 256;
 
-/// What all blocks of a call share; `x` in lanes.
+/// What all blocks of a call share.
 struct Pooled<'a, T: Real> {
-    x: &'a [T::Lanes],
+    /// How samples lie in `x`.
+    order: Order,
+    x: &'a [T],
     w: &'a [T],
     b: &'a [T],
     window: Window,
@@ -50,15 +53,29 @@ struct Pooled<'a, T: Real> {
 }
 
 pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
+    run_or_reference::<T>(call, Order::Lanes)
+}
+
+pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
+    run_or_reference::<T>(call, Order::Rows)
+}
+
+fn run_or_reference<T: Real>(call: &Call<'_>, order: Order) -> Result<()> {
+    if run::<T>(call, order)? { Ok(()) } else { super::reference::<T>(call) }
+}
+
+/// Returns whether there is a way to compute it.
+fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     let size = checked_size(call.int(3))?;
     if w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS {
         // No network has kernels of more than 16x16.
-        return super::reference::<T>(call);
+        return Ok(false);
     }
     let (mut y, mut arg) = (call.output::<T>(0), call.output::<u8>(1));
     let job = Pooled::<T> {
-        x: T::lanes(x.contiguous()),
+        order,
+        x: x.contiguous(),
         w: w.contiguous(),
         b: b.contiguous(),
         window: Window { stride: call.int(0), pad: call.int(1) },
@@ -74,7 +91,7 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
         pys: y.region().range(2),
         pxs: y.region().range(3),
     };
-    let (y, arg) = (T::lanes_mut(y.contiguous()), T::bytes_mut(arg.contiguous()));
+    let (y, arg) = (y.contiguous(), arg.contiguous());
     let span = |windows: &Range<usize>, taps, pixels| {
         let end = windows.end.saturating_sub(1) * job.stride + size;
         Span::new(job.window, &(windows.start * job.stride..end), taps, pixels)
@@ -87,14 +104,18 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
             let (convolution, flat) = (&convolution, &flat);
             T::dispatch(Few { convolution, flat, stride: job.stride, size, n_windows, scratch, y, arg })
         });
-        return Ok(());
+        return Ok(true);
     }
+    if order == Order::Rows {
+        return Ok(false);
+    }
+    let (y, arg) = (T::lanes_mut(y), T::bytes_mut(arg));
     // More channels are not added up in one pass.
     let is_small = convolution.n_inputs * job.kys.len() * job.kxs.len() <= STACK_TAPS;
     if job.size == 2 && job.stride == 2 && is_small && convolution.is_reducible() {
         let is_done = convolution.reduce::<_, 5>(Windows { job: &job, y: &mut *y, arg: &mut *arg });
         if is_done {
-            return Ok(());
+            return Ok(true);
         }
     }
     let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
@@ -107,7 +128,7 @@ pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
         5 => T::dispatch(Run::<T, 5> { job, spans, copied, y, arg }),
         _ => T::dispatch(Run::<T, 0> { job, spans, copied, y, arg }),
     });
-    Ok(())
+    Ok(true)
 }
 
 /// Windows of two by two that are tiles of a convolution by fewer multiplications.
@@ -149,7 +170,7 @@ impl<T: Real, const W: usize> Kernel<T> for Run<'_, T, W> {
     fn run<S: Simd<T>>(self, s: S) {
         let Run { mut job, spans, copied, y, arg } = self;
         if !copied.is_empty() {
-            let from = job.x.chunks_exact((job.rows.len() * job.columns.len()).max(1));
+            let from = T::lanes(job.x).chunks_exact((job.rows.len() * job.columns.len()).max(1));
             for (from, to) in from.zip(copied.chunks_exact_mut(spans.0.len * spans.1.len)) {
                 copy_inside(s, (&spans.0, &spans.1), from, to);
             }
@@ -157,7 +178,7 @@ impl<T: Real, const W: usize> Kernel<T> for Run<'_, T, W> {
             let Window { stride, .. } = job.window;
             let [top, left] = [(&job.pys, &job.kys), (&job.pxs, &job.kxs)]
                 .map(|(windows, taps)| windows.start * job.stride * stride + taps.start);
-            job.x = copied;
+            job.x = T::flat(copied);
             job.window = Window { stride, pad: 0 };
             (job.rows, job.columns) = (top..top + spans.0.len, left..left + spans.1.len);
         }
@@ -174,6 +195,7 @@ impl<T: Real> Pooled<'_, T> {
         let rows = self.axis(&self.rows, &self.kys, &outputs(&self.pys));
         let columns = self.axis(&self.columns, &self.kxs, &outputs(&self.pxs));
         Convolution {
+            order: self.order,
             x: self.x,
             is_turned: false,
             w: self.w,
@@ -235,7 +257,7 @@ impl<T: Real> Pooled<'_, T> {
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             for py in self.pys.clone() {
                 let oys = py * self.stride..py * self.stride + self.size;
-                let x = &self.x[group * x_len..][..x_len];
+                let x = &T::lanes(self.x)[group * x_len..][..x_len];
                 let whole = if is_one_batch { self.whole_windows(&oys) } else { self.pxs.end..self.pxs.end };
                 let mut px = self.pxs.start;
                 while px < self.pxs.end {

@@ -14,6 +14,7 @@
 mod few;
 mod lanes;
 
+use super::flat::suits_convolution;
 use super::real::Real;
 use super::window::Window;
 use super::{conv2d, convolve, max_pool, max_pool_backward, relu, relu_backward};
@@ -28,9 +29,10 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,py,px] arg[n,k,py,px] \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool, 5, [L R R L L]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool, 5, [L R R L L]; lanes::flat, 1, [R R R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(|task| suits_convolution(task, 1));
 
 /// What it takes the place of. Layers record the maximum before ReLU.
 pub(super) static FUSION: Fusion = Fusion {

@@ -21,9 +21,11 @@
 //! takes 51 µs where selecting pixels takes 61, and the multiply-adds of the full gradient need 65. Rates count the arithmetic of the full
 //! gradient, so they may be above the peak.
 
+mod flat;
 mod lanes;
 
 use super::conv2d_relu_max_pool::{Sizes, checked_size};
+use super::flat::suits_convolution;
 use super::real::Real;
 use super::window::Window;
 use super::{
@@ -41,9 +43,10 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 dy[n,k,py,px] arg[n,k,py,px] -> dw[k,c,ky,kx] += db[k] += \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 4, [L L L R R]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 4, [L L L R R]; flat::conv2d_relu_max_pool_dw, 1, [R R R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(|task| suits_convolution(task, 3));
 
 /// What it takes the place of in a first layer, whose input has no gradient.
 pub(super) static FUSION: Fusion = Fusion {

@@ -69,7 +69,7 @@ impl<T: Real> Convolution<'_, T> {
         let x_plane = self.rows.inputs.len() * self.columns.inputs.len();
         let mut weights = [T::default(); STACK_TAPS * 8];
         for group in 0..self.n_groups() {
-            let x = &self.x[group * self.n_inputs * x_plane..][..self.n_inputs * x_plane];
+            let x = &T::lanes(self.x)[group * self.n_inputs * x_plane..][..self.n_inputs * x_plane];
             for first_row in self.rows.outputs.clone().step_by(cut.n_rows.max(1)) {
                 let outputs = first_row..(first_row + cut.n_rows).min(self.rows.outputs.end);
                 let under = self.rows.inputs_of(&outputs);
@@ -190,7 +190,7 @@ impl<T: Real> Convolution<'_, T> {
             };
             let finish = match self.finish {
                 Finish::Rectified if some.end < self.n_inputs => Finish::Sum,
-                Finish::Where(y) => Finish::Where(&y[planes.clone()]),
+                Finish::Where(y) => Finish::Where(T::flat(&T::lanes(y)[planes.clone()])),
                 finish => finish,
             };
             let taps = Taps {

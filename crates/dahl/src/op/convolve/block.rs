@@ -157,7 +157,8 @@ impl<T: Real> Band<'_, T> {
                     if j < place.n_columns {
                         let at = i * self.planes.len + self.at(place, j);
                         let before = if taps.add { s.load(&y[at]) } else { s.zero() };
-                        sums[i][j] = s.select(s.gt(s.load(&rectified[at]), s.zero()), sums[i][j], before);
+                        sums[i][j] =
+                            s.select(s.gt(s.load(&T::lanes(rectified)[at]), s.zero()), sums[i][j], before);
                     }
                 });
             }),

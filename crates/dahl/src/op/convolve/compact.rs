@@ -3,7 +3,7 @@
 //! there as a whole. Lanes without a sample become zero.
 
 use super::{Convolution, Finish, STACK_TAPS};
-use crate::op::flat::{Flat, VECTORS};
+use crate::op::flat::{Flat, Order, Place, VECTORS};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::are_finite;
@@ -12,7 +12,7 @@ use std::ops::Range;
 pub(super) struct Compact<'a, 'b, T: Real> {
     pub(super) convolution: &'a Convolution<'b, T>,
     pub(super) flat: Flat,
-    pub(super) y: &'a mut [T::Lanes],
+    pub(super) y: &'a mut [T],
     /// As much as `flat_len`.
     pub(super) scratch: &'a mut [T::Lanes],
 }
@@ -30,7 +30,7 @@ impl<T: Real> Convolution<'_, T> {
     /// How its pixels lie side by side, if they should.
     pub(in crate::op) fn flat(&self) -> Option<Flat> {
         let axes = [&self.rows, &self.columns];
-        let flat = Flat::new::<T>(self.n_samples, (self.n_inputs, self.n_outputs), axes)?;
+        let flat = Flat::new::<T>((self.order, self.n_samples), (self.n_inputs, self.n_outputs), axes)?;
         // An infinite weight times the zero of padding would be NaN.
         (!flat.has_padding() || are_finite(self.w)).then_some(flat)
     }
@@ -42,46 +42,48 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    fn compact<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+    fn compact<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T], scratch: &mut [T::Lanes]) {
         let [height, width] = flat.outputs;
         for sample in 0..self.n_samples {
             let sums = T::flat(self.flat_outputs(s, flat, sample, scratch));
+            let place = self.order.place::<T>(sample, self.n_outputs * self.planes.len);
             let planes = sums.chunks_exact(flat.n_vectors * T::LANES).take(self.n_outputs);
             for (o, sums) in planes.enumerate() {
                 let first = o * self.planes.len + self.planes.first;
                 for (r, sums) in sums.chunks(flat.pitch).take(height).enumerate() {
                     let row = first.wrapping_add_signed(r.cast_signed() * self.planes.row);
-                    if self.planes.column == 1 {
-                        for (c, (y, &sum)) in y[row..][..width].iter_mut().zip(sums).enumerate() {
-                            self.write(sum, (row + c, sample), y);
+                    let sums = &sums[..width];
+                    match self.finish {
+                        Finish::Sum
+                            if self.order == Order::Rows && self.planes.column == 1 && !self.accumulate =>
+                        {
+                            y[place.at(row)..][..width].copy_from_slice(sums);
                         }
-                    } else {
-                        let mut at = row;
-                        for &sum in &sums[..width] {
-                            self.write(sum, (at, sample), &mut y[at]);
-                            at = at.wrapping_add_signed(self.planes.column);
-                        }
+                        _ => self.write_row(sums, row, (sample, place), y),
                     }
                 }
             }
         }
     }
 
-    /// Writes a sum where it belongs.
+    /// Writes the sums of a row where they belong.
     #[inline(always)]
-    fn write(&self, sum: T, (at, sample): (usize, usize), y: &mut T::Lanes) {
-        if sample == 0 && !self.accumulate {
-            *y = T::ZERO_LANES;
+    fn write_row(&self, sums: &[T], row: usize, (sample, place): (usize, Place), y: &mut [T]) {
+        let mut at = row;
+        for &sum in sums {
+            let i = place.at(at);
+            if self.order == Order::Lanes && sample == 0 && !self.accumulate {
+                y[i..i + T::LANES].fill(T::default());
+            }
+            let before = if self.accumulate { y[i] } else { T::default() };
+            let sum = if self.accumulate { before + sum } else { sum };
+            y[i] = match self.finish {
+                Finish::Rectified if T::default() > sum => T::default(),
+                Finish::Where(rectified) if !(rectified[i] > T::default()) => before,
+                Finish::Sum | Finish::Rectified | Finish::Where(_) => sum,
+            };
+            at = at.wrapping_add_signed(self.planes.column);
         }
-        let y = &mut y.as_mut()[sample % T::LANES];
-        let before = if self.accumulate { *y } else { T::default() };
-        let sum = if self.accumulate { before + sum } else { sum };
-        let is_positive = |rectified: &[T::Lanes]| rectified[at].as_ref()[sample] > T::default();
-        *y = match self.finish {
-            Finish::Rectified if T::default() > sum => T::default(),
-            Finish::Where(rectified) if !is_positive(rectified) => before,
-            Finish::Sum | Finish::Rectified | Finish::Where(_) => sum,
-        };
     }
 
     /// The sums of one sample: planes of `n_vectors`.
@@ -94,7 +96,9 @@ impl<T: Real> Convolution<'_, T> {
         scratch: &'a mut [T::Lanes],
     ) -> &'a [T::Lanes] {
         let (x, y) = scratch.split_at_mut(flat.pixels_len::<T>(self.n_inputs));
-        flat.pixels(self.x, sample, self.is_turned, T::flat_mut(x));
+        let n_pixels = self.rows.inputs.len() * self.columns.inputs.len();
+        let place = self.order.place::<T>(sample, self.n_inputs * n_pixels);
+        flat.pixels(self.x, place, self.is_turned, T::flat_mut(x));
         let x = T::flat(x);
         let per_channel = self.rows.taps.len() * self.columns.taps.len();
         let most = (STACK_TAPS / per_channel).max(1);

@@ -23,6 +23,7 @@ mod compact;
 pub(super) mod five;
 pub(super) mod reduced;
 
+use super::flat::Order;
 use super::real::Real;
 use super::simd::{Kernel, Simd};
 use super::window::Window;
@@ -125,12 +126,14 @@ pub(super) enum Finish<'a, T: Real> {
     /// The larger of it and zero.
     Rectified,
     /// What was there, unless what lies at the same place here is positive: the gradient of a rectifier.
-    Where(&'a [T::Lanes]),
+    Where(&'a [T]),
 }
 
-/// A convolution; `x` and the result in lanes.
+/// A convolution.
 pub(super) struct Convolution<'a, T: Real> {
-    pub(super) x: &'a [T::Lanes],
+    /// How samples lie in `x` and in the result.
+    pub(super) order: Order,
+    pub(super) x: &'a [T],
     /// Whether the planes of `x` are turned round: the last row first, and the last column of each first.
     pub(super) is_turned: bool,
     pub(super) w: &'a [T],
@@ -151,13 +154,18 @@ pub(super) struct Convolution<'a, T: Real> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Computes it. One function for all codelets, so that it is compiled once; but one each for the ways to do it, because the compiler
-    /// makes less of them all in one.
-    pub(super) fn run(&self, y: &mut [T::Lanes]) {
+    /// Computes it, unless samples are not in lanes and there is no way for that: returns whether it did. One function for all codelets, so
+    /// that it is compiled once; but one each for the ways to do it, because the compiler makes less of them all in one.
+    pub(super) fn run(&self, y: &mut [T]) -> bool {
         if let Some(flat) = self.flat() {
             let len = self.flat_len(&flat);
-            return T::scratch(len, |scratch| T::dispatch(Compact { convolution: self, flat, y, scratch }));
+            T::scratch(len, |scratch| T::dispatch(Compact { convolution: self, flat, y, scratch }));
+            return true;
         }
+        if self.order == Order::Rows {
+            return false;
+        }
+        let y = T::lanes_mut(y);
         let is_done = self.is_reducible() && {
             let target = Planes { convolution: self, y: &mut *y };
             if self.columns.taps.len() == 3 {
@@ -173,6 +181,7 @@ impl<T: Real> Convolution<'_, T> {
                 _ => T::dispatch(Plain::<T, 0> { convolution: self, y, scratch }),
             });
         }
+        true
     }
 
     /// Groups of samples.
@@ -216,7 +225,8 @@ mod tests {
         let (w, bias) = (numbers(n_outputs * n_inputs * 9, 2), numbers(n_outputs, 3));
         let mut y = numbers(n_groups * n_outputs * n * n * 16, 4);
         let convolution = Convolution {
-            x: f32::lanes(&x),
+            order: Order::Lanes,
+            x: &x,
             is_turned,
             w: &w,
             steps: WeightSteps { first: 0, output: n_inputs * 9, input: 9, row: 3, column: 1 },
@@ -231,14 +241,14 @@ mod tests {
             planes: PlaneSteps::whole(n, n),
             resident,
         };
-        convolution.run(f32::lanes_mut(&mut y));
+        assert!(convolution.run(&mut y));
         y.iter().map(|value| value.to_bits()).collect()
     }
 
     #[test]
     fn the_size_of_the_cache_does_not_show_in_the_bits() {
         let y = numbers(2 * 9 * 11 * 11 * 16, 5);
-        for finish in [Finish::Sum, Finish::Rectified, Finish::Where(f32::lanes(&y))] {
+        for finish in [Finish::Sum, Finish::Rectified, Finish::Where(&y)] {
             for is_turned in [false, true] {
                 for stride in [1, 2] {
                     let whole = bits(RESIDENT, is_turned, stride, finish);

@@ -17,7 +17,7 @@ pub static CODELET: Codelet = Codelet::new(
     "cross_entropy",
     "p[n,*] label[n] -> loss[] +=",
     2.0,
-    super::implementations!(reference, lanes::cross_entropy, 1, [L L R]),
+    super::implementations!(reference, lanes::cross_entropy, 1, [L L R]; reference, 1, [R R R]),
 )
 .samples(sample);
 

@@ -14,7 +14,7 @@ pub static CODELET: Codelet = Codelet::new(
     "cross_entropy_backward",
     "p[n,k] label[n] -> dp[n,k]",
     2.0,
-    super::implementations!(reference, lanes::cross_entropy_backward, 1, [L L L]),
+    super::implementations!(reference, lanes::cross_entropy_backward, 1, [L L L]; reference, 1, [R R R]),
 )
 .in_place()
 .samples(sample);

@@ -3,6 +3,7 @@
 //! `y[n,o] = b[o] + Σ_i x[n,i] w[o,i]`. A task may cover a part of the inputs `i` and add to what the others
 //! left; the one that starts at input 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once.
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -14,7 +15,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense",
     "x[n,i] w[o,i] b[o] -> y[n,o] +=",
     2.0,
-    super::implementations!(reference, lanes::dense, 2, [L R R L]),
+    super::implementations!(reference, lanes::dense, 2, [L R R L]; flat::dense, 1, [R R R R]),
 )
 .samples(sample);
 

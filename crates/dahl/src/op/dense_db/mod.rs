@@ -1,5 +1,6 @@
 //! The gradient of a fully connected layer's bias: `db[o] = Σ_n dy[n,o]`. Bytes: `dy` read once, `db` written.
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -11,7 +12,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense_db",
     "dy[n,o] -> db[o] +=",
     1.0,
-    super::implementations!(reference, lanes::dense_db, 2, [L R]),
+    super::implementations!(reference, lanes::dense_db, 2, [L R]; flat::dense_db, 1, [R R]),
 )
 .samples(sample);
 

@@ -1,6 +1,7 @@
 //! The gradient of a fully connected layer's weights: `dw[o,i] = Σ_n dy[n,o] x[n,i]`. Bytes: `x` and `dy` read
 //! once, `dw` written once per group of samples.
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -12,7 +13,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense_dw",
     "x[n,i] dy[n,o] -> dw[o,i] +=",
     2.0,
-    super::implementations!(reference, lanes::dense_dw, 2, [L L R]),
+    super::implementations!(reference, lanes::dense_dw, 2, [L L R]; flat::dense_dw, 1, [R R R]),
 )
 .samples(sample);
 

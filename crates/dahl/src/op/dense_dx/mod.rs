@@ -1,6 +1,7 @@
 //! The gradient of a fully connected layer's input: `dx[n,i] = Σ_o dy[n,o] w[o,i]`. Bytes: `dy` and `w` read
 //! once, `dx` written once (and read, when accumulating).
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -12,7 +13,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dense_dx",
     "dy[n,o] w[o,i] -> dx[n,i] +=",
     2.0,
-    super::implementations!(reference, lanes::dense_dx, 1, [L R L]),
+    super::implementations!(reference, lanes::dense_dx, 1, [L R L]; flat::dense_dx, 1, [R R R]),
 )
 .samples(sample);
 

@@ -20,7 +20,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dropout",
     "x[..] counter[] -> y[..]",
     2.0,
-    super::implementations!(reference, lanes::dropout, 1, [L R L]),
+    super::implementations!(reference, lanes::dropout, 1, [L R L]; reference, 1, [R R R]),
 )
 .in_place()
 .samples(sample);

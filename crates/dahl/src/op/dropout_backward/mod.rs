@@ -11,7 +11,7 @@ pub static CODELET: Codelet = Codelet::new(
     "dropout_backward",
     "dy[..] counter[] -> dx[..]",
     2.0,
-    super::implementations!(reference, lanes::dropout_backward, 1, [L R L]),
+    super::implementations!(reference, lanes::dropout_backward, 1, [L R L]; reference, 1, [R R R]),
 )
 .in_place()
 .samples(sample);

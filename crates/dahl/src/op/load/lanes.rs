@@ -41,13 +41,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
             }
             s.transpose_bytes(&mut square);
             for (bytes, to) in square.iter().zip(&mut group[at..at + T::LANES]) {
-                let pixels = s.widen(s.load_bytes(bytes));
-                let quotient = if divisor.is_invertible {
-                    divisor.multiply(s, pixels)
-                } else {
-                    divisor.divide(s, pixels)
-                };
-                s.store(quotient, to);
+                s.store(divisor.quotient(s, s.widen(s.load_bytes(bytes))), to);
             }
         }
         for (at, to) in group.iter_mut().enumerate().skip(whole) {
@@ -61,15 +55,15 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
 
 /// What pixels are divided by.
 #[derive(Clone, Copy)]
-struct Divisor<T> {
-    value: T,
+pub(super) struct Divisor<T> {
+    pub(super) value: T,
     /// Whether multiplication with the inverse gives the same for all bytes.
     is_invertible: bool,
 }
 
 impl<T: Real> Divisor<T> {
     #[inline(always)]
-    fn new<S: Simd<T>>(s: S, value: T) -> Self {
+    pub(super) fn new<S: Simd<T>>(s: S, value: T) -> Self {
         let mut divisor = Divisor { value, is_invertible: true };
         for first in (0..256).step_by(T::LANES) {
             let mut bytes = T::ZERO_LANES;
@@ -83,6 +77,12 @@ impl<T: Real> Divisor<T> {
             divisor.is_invertible &= differs.as_ref().iter().all(|&lane| lane == T::default());
         }
         divisor
+    }
+
+    /// The quotients of a vector of pixels.
+    #[inline(always)]
+    pub(super) fn quotient<S: Simd<T>>(&self, s: S, pixels: S::V) -> S::V {
+        if self.is_invertible { self.multiply(s, pixels) } else { self.divide(s, pixels) }
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! frameworks compute. An index beyond the data set is an error. Bytes: one byte read and one element written
 //! per pixel.
 
+mod flat;
 mod lanes;
 
 use super::real::Real;
@@ -17,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "load",
     "images[*,c,y,x] index[n] -> x[n,c,y,x]",
     1.0,
-    super::implementations!(reference, lanes::load, 1, [R R L]),
+    super::implementations!(reference, lanes::load, 1, [R R L]; flat::load, 1, [R R R]),
 )
 .samples(sample);
 

@@ -16,7 +16,7 @@ pub static CODELET: Codelet = Codelet::new(
     "load_labels",
     "labels[*] index[n] -> label[n]",
     0.0,
-    super::implementations!((reference, reference), lanes, (lanes::load_labels, lanes::load_labels), 1, [R R L]),
+    super::implementations!((reference, reference), lanes, (lanes::load_labels, lanes::load_labels), 1, [R R L]; (lanes::load_labels, lanes::load_labels), 1, [R R R]),
 )
 .samples(sample);
 

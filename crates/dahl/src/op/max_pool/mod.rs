@@ -5,6 +5,7 @@
 //! one. A window with no pixel inside the image gives minus infinity. Bytes: `x` read once, `y` and one byte per
 //! output written.
 
+mod flat;
 pub(super) mod lanes;
 
 use super::real::Real;
@@ -18,7 +19,7 @@ pub static CODELET: Codelet = Codelet::new(
     "max_pool",
     "x[n,c,iy,ix]?-inf -> y[n,c,oy,ox] max= arg[n,c,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
-    super::implementations!(reference, lanes::max_pool, 1, [L L L]),
+    super::implementations!(reference, lanes::max_pool, 1, [L L L]; flat::max_pool, 1, [R R R]),
 )
 .samples(sample);
 

@@ -3,6 +3,7 @@
 //! `dx[n,c,iy,ix] = Σ dy[n,c,oy,ox]` over the windows that cover the pixel and whose `arg` names it; windows may
 //! overlap, and pixels that no window names get zero. Bytes: `dy` and `arg` read once, `dx` written once.
 
+mod flat;
 mod lanes;
 
 use super::max_pool::checked_size;
@@ -17,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "max_pool_backward",
     "arg[n,c,oy,ox] dy[n,c,oy,ox] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p, ky<k, kx<k",
     1.0,
-    super::implementations!(reference, lanes::max_pool_backward, 1, [L L L]),
+    super::implementations!(reference, lanes::max_pool_backward, 1, [L L L]; flat::max_pool_backward, 1, [R R R]),
 )
 .samples(sample);
 

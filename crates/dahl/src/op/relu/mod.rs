@@ -8,10 +8,14 @@ use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
 /// `y = max(x, 0)`
-pub static CODELET: Codelet =
-    Codelet::new("relu", "x[..] -> y[..]", 1.0, super::implementations!(reference, lanes::relu, 1, [L L]))
-        .in_place()
-        .samples(sample);
+pub static CODELET: Codelet = Codelet::new(
+    "relu",
+    "x[..] -> y[..]",
+    1.0,
+    super::implementations!(reference, lanes::relu, 1, [L L], [R R]),
+)
+.in_place()
+.samples(sample);
 
 super::forms! {
     /// `y = max(x, 0)`, where NaN stays NaN.

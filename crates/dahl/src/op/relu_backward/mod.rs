@@ -12,7 +12,7 @@ pub static CODELET: Codelet = Codelet::new(
     "relu_backward",
     "y[..] dy[..] -> dx[..]",
     1.0,
-    super::implementations!(reference, lanes::relu_backward, 1, [L L L]),
+    super::implementations!(reference, lanes::relu_backward, 1, [L L L], [R R R]),
 )
 .in_place()
 .samples(sample);

@@ -8,6 +8,7 @@
 
 mod lanes;
 
+use super::flat::suits_gradient;
 use super::real::Real;
 use super::window::{Sizes, Window};
 use super::{conv2d_dx, relu_backward};
@@ -20,9 +21,10 @@ pub static CODELET: Codelet = Codelet::new(
     "relu_conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] y[n,c,iy,ix] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::relu_conv2d_dx, 4, [L R L L]),
+    super::implementations!(reference, lanes::relu_conv2d_dx, 4, [L R L L]; lanes::flat, 1, [R R R R]),
 )
-.samples(sample);
+.samples(sample)
+.few(suits_gradient);
 
 /// What it takes the place of. It always pays: looking at `y` is nothing beside the multiply-adds, and a pass over `dx` is saved.
 /// With a stride there may be pixels under no window, of which the codelet would not see `y`.

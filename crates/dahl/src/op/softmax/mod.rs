@@ -12,7 +12,7 @@ pub static CODELET: Codelet = Codelet::new(
     "softmax",
     "x[n,k!] -> y[n,k!]",
     6.0,
-    super::implementations!(reference, lanes::softmax, 1, [L L]),
+    super::implementations!(reference, lanes::softmax, 1, [L L]; reference, 1, [R R]),
 )
 .in_place()
 .samples(sample);

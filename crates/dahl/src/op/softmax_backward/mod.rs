@@ -12,7 +12,7 @@ pub static CODELET: Codelet = Codelet::new(
     "softmax_backward",
     "y[n,k!] dy[n,k!] -> dx[n,k!]",
     4.0,
-    super::implementations!(reference, lanes::softmax_backward, 1, [L L L]),
+    super::implementations!(reference, lanes::softmax_backward, 1, [L L L]; reference, 1, [R R R]),
 )
 .in_place()
 .samples(sample);

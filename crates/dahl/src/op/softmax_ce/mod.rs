@@ -18,7 +18,7 @@ pub static CODELET: Codelet = Codelet::new(
     "softmax_ce",
     "logits[n,k!] label[n] -> loss[] += correct[] += dlogits[n,k!]",
     8.0,
-    super::implementations!(reference, lanes::softmax_ce, 1, [L L R R L]),
+    super::implementations!(reference, lanes::softmax_ce, 1, [L L R R L]; reference, 1, [R R R R R]),
 )
 .samples(sample);
 

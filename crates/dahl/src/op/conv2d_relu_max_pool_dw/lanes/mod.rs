@@ -7,11 +7,12 @@
 
 mod pairs;
 
+use super::flat as windows;
 use crate::op::conv2d_dw::few::{Few, has_whole};
 use crate::op::conv2d_dw::reduced::{Pooled, Reduced};
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::convolve::Axis;
-use crate::op::flat::Flat;
+use crate::op::flat::Order;
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::sums::all_finite;
@@ -86,8 +87,18 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let axes = job.axes((&kys, &kxs));
     let (axes, x, channels) = (axes.each_ref(), (job.x, job.n_samples), [job.n_kernels, job.n_channels]);
     let is_whole = has_whole(call, [1, 3]);
-    let few = Few::new(x, channels, axes).filter(|_| is_whole);
-    let is_few = few.is_some_and(|few| few.add(|flat, sample, to| job.full_gradient(flat, sample, to), dw));
+    let few = Few::new(Order::Lanes, (T::flat(job.x), job.n_samples), channels, axes).filter(|_| is_whole);
+    let windows = windows::Pooled {
+        dy: T::flat(job.dy),
+        arg: arg.contiguous(),
+        n_kernels: job.n_kernels,
+        height: job.pys.len(),
+        width: job.pxs.len(),
+        stride: job.stride,
+        size: job.size,
+    };
+    let is_few =
+        few.is_some_and(|few| few.add(|flat, sample, to| windows.spread(flat, Order::Lanes, sample, to), dw));
     let is_usual = job.size == 2 && job.stride == 2;
     let pooled = Pooled { dy: job.dy, arg: job.arg, height: job.pys.len(), width: job.pxs.len() };
     let reduced = Reduced::new(&weights, x, channels, axes).filter(|_| is_whole && is_usual && !is_few);
@@ -123,24 +134,6 @@ impl<T: Real> Job<'_, T> {
             Axis { window: self.window, inputs, taps, outputs: 0..n_outputs }
         };
         [axis(&self.rows, kys, self.out_height), axis(&self.columns, kxs, self.out_width)]
-    }
-
-    /// The gradients of the convolution's output for one sample: zero but where the maxima are.
-    #[inline(always)]
-    fn full_gradient(&self, flat: &Flat, sample: usize, to: &mut [T::Lanes]) {
-        let (sample, n_places) = (sample % T::LANES, self.size * self.size);
-        let to = T::flat_mut(to);
-        to.fill(T::default());
-        for (i, (dy, arg)) in self.dy.iter().zip(self.arg).enumerate() {
-            let place = usize::from(arg.as_ref()[sample]);
-            if place < n_places {
-                let (px, rest) = (i % self.pxs.len(), i / self.pxs.len());
-                let (py, k) = (rest % self.pys.len(), rest / self.pys.len());
-                let row = py * self.stride + place / self.size;
-                let column = px * self.stride + place % self.size;
-                to[k * flat.n_vectors * T::LANES + row * flat.pitch + column] += dy.as_ref()[sample];
-            }
-        }
     }
 
     /// All gradients of weights, a channel at a time, whose share of `dy` then stays in the first cache. Few blocks, as each is

@@ -81,7 +81,7 @@ impl<T: Real, Y: Target<T>, const W: usize, const ONE: bool> Kernel<T> for Reduc
     #[inline(always)]
     fn run<S: Simd<T>>(mut self, s: S) -> bool {
         let Convolution { x, w, n_samples, .. } = *self.convolution;
-        let is_moderate = are_moderate(s, w, x, n_samples);
+        let is_moderate = are_moderate(s, w, T::lanes(x), n_samples);
         if is_moderate {
             self.convolution.reduced::<S, Y, W, ONE>(s, &mut self.target, self.scratch);
         }
@@ -321,7 +321,7 @@ impl<T: Real> Convolution<'_, T> {
             let first_inside = if inside.is_empty() { 0 } else { first_inside };
             for c in 0..n_channels {
                 let channel = pass.group * self.n_inputs + pass.channels.start + c;
-                let x = &self.x[channel * plane..][..plane];
+                let x = &T::lanes(self.x)[channel * plane..][..plane];
                 let mut rows = [&none[..inside.len()]; five::PIXELS];
                 for i in 0..=W {
                     let at = place(top.wrapping_add(2 * down + i), height);
@@ -451,7 +451,10 @@ impl<T: Real> Target<T> for Planes<'_, '_, T> {
                 let result = match self.convolution.finish {
                     Finish::Rectified if is_last => s.max(s.zero(), sum),
                     Finish::Sum | Finish::Rectified => sum,
-                    Finish::Where(rectified) => s.select(s.gt(s.load(&rectified[at]), s.zero()), sum, before),
+                    Finish::Where(rectified) => {
+                        let is_positive = s.gt(s.load(&T::lanes(rectified)[at]), s.zero());
+                        s.select(is_positive, sum, before)
+                    }
                 };
                 s.store(result, &mut self.y[at]);
             }
@@ -607,6 +610,7 @@ mod tests {
     use super::super::five::values;
     use super::super::{Plain, PlaneSteps, WeightSteps};
     use super::*;
+    use crate::op::flat::Order;
     use crate::op::window::Window;
 
     /// Values of which half are zero, as behind a rectifier.
@@ -638,13 +642,14 @@ mod tests {
         let bias = values(n_outputs, 3);
         let rectified = rectified(n_outputs * n_down * n_across * 32, 4);
         let convolution = Convolution {
-            x: f32::lanes(&x),
+            order: Order::Lanes,
+            x: &x,
             is_turned,
             w: &w,
             steps: WeightSteps::whole(n_channels, size, size),
             bias: Some(&bias),
             accumulate: true,
-            finish: [Finish::Sum, Finish::Rectified, Finish::Where(f32::lanes(&rectified))][finish],
+            finish: [Finish::Sum, Finish::Rectified, Finish::Where(&rectified)][finish],
             n_samples,
             n_inputs: n_channels,
             n_outputs,
@@ -656,7 +661,7 @@ mod tests {
         assert!(convolution.is_reducible());
         let mut reduced = vec![1.0; n_outputs * n_down * n_across * 32];
         let mut plain = reduced.clone();
-        convolution.run(f32::lanes_mut(&mut reduced));
+        assert!(convolution.run(&mut reduced));
         f32::scratch(convolution.copied_len(), |scratch| {
             let (convolution, y) = (&convolution, f32::lanes_mut(&mut plain));
             f32::dispatch(Plain::<f32, 0> { convolution, y, scratch });

@@ -1,0 +1,142 @@
+//! Samples one after another, by the gradient of a convolution's weights for few samples (`conv2d_dw/few`): the gradients of the convolution's output are
+//! put where the maxima are, with zeros between them.
+
+use crate::op::conv2d_dw::few::{Few, has_whole};
+use crate::op::conv2d_relu_max_pool::checked_size;
+use crate::op::convolve::Axis;
+use crate::op::flat::{Flat, Order, Place};
+use crate::op::real::Real;
+use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::sums::across;
+use crate::op::window::Window;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::Call;
+
+lanes_kernel!(conv2d_relu_max_pool_dw, body);
+
+#[inline(always)]
+fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
+    if has_whole(call, [1, 3]) && add::<T, S>(s, call)? { Ok(()) } else { super::reference::<T>(call) }
+}
+
+/// The pooled gradients of some samples, and which of the places under them they belong to.
+#[derive(Clone, Copy)]
+pub(super) struct Pooled<'a, T> {
+    pub(super) dy: &'a [T],
+    pub(super) arg: &'a [u8],
+    pub(super) n_kernels: usize,
+    /// Rows and columns of windows.
+    pub(super) height: usize,
+    pub(super) width: usize,
+    /// Stride and size of the pool.
+    pub(super) stride: usize,
+    pub(super) size: usize,
+}
+
+/// Returns whether there is a way to compute it.
+#[inline(always)]
+fn add<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<bool> {
+    let (x, dy, arg) = (call.input::<T>(0), call.input::<T>(1), call.input::<u8>(2));
+    let (mut dw, mut db) = (call.output::<T>(0), call.output::<T>(1));
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let [n_samples, n_kernels, height, width] = *dy.region().shape() else {
+        unreachable!("dy has four dimensions")
+    };
+    let pooled = Pooled {
+        dy: dy.contiguous(),
+        arg: arg.contiguous(),
+        n_kernels,
+        height,
+        width,
+        stride: call.int(2),
+        size: checked_size(call.int(3))?,
+    };
+    let axis = |dim: usize| {
+        let covered = x.extent()[dim] + 2 * window.pad;
+        let n_outputs = covered.saturating_sub(dw.extent()[dim]) / window.stride + 1;
+        Axis { window, inputs: x.region().range(dim), taps: dw.region().range(dim), outputs: 0..n_outputs }
+    };
+    let (rows, columns) = (axis(2), axis(3));
+    let has_bias = dw.region().lo()[1..] == [0, 0, 0];
+    let few = Few::new(
+        Order::Rows,
+        (x.contiguous(), n_samples),
+        [n_kernels, dw.region().shape()[1]],
+        [&rows, &columns],
+    );
+    let (to, biases) = (dw.contiguous(), db.contiguous());
+    if !call.accumulate() {
+        to.fill(T::default());
+        biases.fill(T::default());
+    }
+    if !few.is_some_and(|few| few.add(|flat, sample, to| pooled.spread(flat, Order::Rows, sample, to), to)) {
+        return Ok(false);
+    }
+    if has_bias {
+        pooled.add_biases(s, n_samples, biases);
+    }
+    Ok(true)
+}
+
+impl<T: Real> Pooled<'_, T> {
+    /// Where the windows of a sample lie.
+    #[inline(always)]
+    fn place(&self, order: Order, sample: usize) -> Place {
+        order.place::<T>(sample, self.n_kernels * self.height * self.width)
+    }
+
+    /// The gradients of the convolution's output for one sample: zero but where the maxima are.
+    #[inline(always)]
+    pub(super) fn spread(&self, flat: &Flat, order: Order, sample: usize, to: &mut [T::Lanes]) {
+        let place = self.place(order, sample);
+        let n_places = self.size * self.size;
+        let mut window = 0;
+        for to in to.chunks_exact_mut(flat.n_vectors) {
+            let to = T::flat_mut(to);
+            to.fill(T::default());
+            for py in 0..self.height {
+                for px in 0..self.width {
+                    let at = place.at(window);
+                    window += 1;
+                    let here = usize::from(self.arg[at]);
+                    if here < n_places {
+                        let (row, column) =
+                            (py * self.stride + here / self.size, px * self.stride + here % self.size);
+                        to[row * flat.pitch + column] += self.dy[at];
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sums of all gradients of a channel, in the order of `row_sums` without the zeros.
+    #[inline(always)]
+    fn add_biases<S: Simd<T>>(&self, s: S, n_samples: usize, db: &mut [T]) {
+        for (first, db) in (0..).step_by(T::LANES).zip(db.chunks_mut(T::LANES)) {
+            let mut totals = T::ZERO_BLOCK;
+            for sample in 0..n_samples {
+                let place = self.place(Order::Rows, sample);
+                for (k, total) in (first..first + db.len()).zip(totals.as_mut()) {
+                    let total = total.as_mut();
+                    for py in 0..self.height {
+                        let windows = place.at((k * self.height + py) * self.width);
+                        let (dy, arg) =
+                            (&self.dy[windows..][..self.width], &self.arg[windows..][..self.width]);
+                        for qy in 0..self.size {
+                            for (px, (&dy, &arg)) in dy.iter().zip(arg).enumerate() {
+                                if usize::from(arg) / self.size == qy {
+                                    total[(px * self.stride + usize::from(arg) % self.size) % T::LANES] += dy;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            let mut sums = T::ZERO_LANES;
+            across(s, totals.as_ref(), sums.as_mut());
+            for (db, sum) in db.iter_mut().zip(sums.as_ref()) {
+                *db += *sum;
+            }
+        }
+    }
+}

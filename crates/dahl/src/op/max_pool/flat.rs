@@ -1,0 +1,40 @@
+//! Samples one after another, window by window.
+
+use super::checked_size;
+use crate::op::real::Real;
+use crate::op::window::Window;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::Call;
+
+pub(super) fn max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
+    let x = call.input::<T>(0);
+    let (mut y, mut arg) = (call.output::<T>(0), call.output::<u8>(1));
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let size = checked_size(call.int(2))?;
+    let (rows, columns) = (x.region().range(2), x.region().range(3));
+    let [n_samples, n_channels, ..] = *y.region().shape() else { unreachable!("y has four dimensions") };
+    let (oys, oxs) = (y.region().range(2), y.region().range(3));
+    let (x, y, arg) = (x.contiguous(), y.contiguous(), arg.contiguous());
+    let mut at = 0;
+    for plane in 0..n_samples * n_channels {
+        let x = &x[plane * rows.len() * columns.len()..][..rows.len() * columns.len()];
+        for oy in oys.clone() {
+            let kys = window.taps(oy, &(0..size), &rows);
+            for ox in oxs.clone() {
+                let mut best = call.accumulate().then(|| (y[at], arg[at]));
+                for ky in kys.clone() {
+                    let row = (oy * window.stride + ky - window.pad - rows.start) * columns.len();
+                    for kx in window.taps(ox, &(0..size), &columns) {
+                        let value = x[row + ox * window.stride + kx - window.pad - columns.start];
+                        if best.is_none_or(|(maximum, _)| value > maximum || value.is_nan()) {
+                            best = Some((value, (ky * size + kx) as u8));
+                        }
+                    }
+                }
+                (y[at], arg[at]) = best.unwrap_or((T::NEG_INFINITY, 0));
+                at += 1;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Samples one after another: each window adds its gradient to the pixel of its maximum. A pixel gets them in the order of the windows.
+
+use crate::op::max_pool::checked_size;
+use crate::op::real::Real;
+use crate::op::window::Window;
+use dahl_runtime::Result;
+use dahl_runtime::codelet::Call;
+
+pub(super) fn max_pool_backward<T: Real>(call: &Call<'_>) -> Result<()> {
+    let (arg, dy) = (call.input::<u8>(0), call.input::<T>(1));
+    let mut dx = call.output::<T>(0);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let size = checked_size(call.int(2))?;
+    let (rows, columns) = (dx.region().range(2), dx.region().range(3));
+    let (oys, oxs) = (dy.region().range(2), dy.region().range(3));
+    let dx = dx.contiguous();
+    if !call.accumulate() {
+        dx.fill(T::default());
+    }
+    let mut windows = dy.contiguous().iter().zip(arg.contiguous());
+    for dx in dx.chunks_exact_mut((rows.len() * columns.len()).max(1)) {
+        for oy in oys.clone() {
+            for (ox, (&dy, &place)) in oxs.clone().zip(&mut windows) {
+                let (ky, kx) = (usize::from(place) / size, usize::from(place) % size);
+                if ky >= size {
+                    continue;
+                }
+                if let (Some(iy), Some(ix)) = (window.input(oy, ky, &rows), window.input(ox, kx, &columns)) {
+                    dx[(iy - rows.start) * columns.len() + ix - columns.start] += dy;
+                }
+            }
+        }
+    }
+    Ok(())
+}
