@@ -133,7 +133,8 @@ fn gradients_that_are_not_added_up_from_parts_stay_separate() {
     assert!(weights(true) == weights(false));
 }
 
-/// Few samples are computed one at a time, fused or not: a first layer, an inner one that has an odd number of rows, and a batch that leaves one over.
+/// Few samples are computed one at a time, in lanes or not, fused or not: a first layer, an inner one that has an odd number of rows, and a batch
+/// that leaves one over.
 #[test]
 fn few_samples_have_the_same_bits() {
     let conv = |filters, kernel, padding| Conv2d::new(filters, kernel).padding(padding);
@@ -144,13 +145,14 @@ fn few_samples_have_the_same_bits() {
     data.train.truncate(33);
     data.test.truncate(1);
     for model in [model.flatten().dense(10), inner.flatten().dense(10)] {
-        for tiles in ["n=1", "n=2", "n=16"] {
+        for (tiles, batch) in [("n=1", 17), ("n=2", 17), ("n=16", 17), ("n=16to64", 3)] {
             for dtype in [Dtype::F32, Dtype::F64] {
                 let weights = |fusion: bool| {
                     let mut cut = CutOptions { fusion, ..CutOptions::default() };
                     cut.set_tiles(tiles).unwrap();
                     let mut model = model.clone();
-                    let report = trainer(2).dtype(dtype).batch(17).cut(cut).fit(&mut model, &data).unwrap();
+                    let report =
+                        trainer(2).dtype(dtype).batch(batch).cut(cut).fit(&mut model, &data).unwrap();
                     assert_eq!(!fused(&report.plans).is_empty(), fusion);
                     model.weights().unwrap().iter().map(|weight| weight.to_bits()).collect::<Vec<u64>>()
                 };

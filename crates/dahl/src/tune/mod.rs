@@ -32,7 +32,7 @@ const BYTES_OF_IMAGES: usize = 32 << 20;
 
 /// Implementations in another order of preference than the heuristic's. The scalar references are not among them: they are there to
 /// be right.
-const OTHER_IMPLEMENTATIONS: [&str; 1] = ["flat"];
+const OTHER_IMPLEMENTATIONS: [&str; 1] = ["lanes"];
 
 impl Subject {
     /// A step of a model on batches of this size. The images are made up: no kernel's time depends on them.

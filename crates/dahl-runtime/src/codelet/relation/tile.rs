@@ -42,7 +42,8 @@ pub enum TileSize {
     AtMost(usize),
     /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
     Count(usize),
-    /// Ranges of the first length, which is doubled, up to the second, as long as 16 are left.
+    /// Ranges of the first length, which is doubled, up to the second, as long as 16 are left. A rest of at most an eighth of that goes
+    /// with the last of them: it would be a task of its own for next to nothing.
     Between(usize, usize),
 }
 
@@ -67,6 +68,10 @@ impl TileSize {
         assert!(!self.is_zero(), "an axis cannot be cut into tiles of {self:?}");
         match self.of_extent(extent) {
             TileSize::Count(count) => count.min(extent).max(1),
+            TileSize::Size(size) if matches!(self, TileSize::Between(..)) => {
+                let is_little = extent % size <= size / 8;
+                (extent / size + usize::from(!is_little)).max(1)
+            }
             TileSize::Size(size) | TileSize::AtMost(size) | TileSize::Between(size, _) => {
                 extent.div_ceil(size).max(1)
             }
@@ -85,8 +90,8 @@ impl TileSize {
     /// Range number `i` of an axis of this extent, of [`TileSize::n_tiles`].
     pub fn tile(self, extent: usize, i: usize) -> Range<usize> {
         if let TileSize::Size(size) = self.of_extent(extent) {
-            let lo = i * size;
-            return lo..lo.saturating_add(size).min(extent);
+            let hi = if i + 1 < self.n_tiles(extent) { (i + 1) * size } else { extent };
+            return i * size..hi;
         }
         let count = self.n_tiles(extent);
         let (len, longer) = (extent / count, extent % count);
@@ -151,6 +156,8 @@ mod tests {
         });
         assert_eq!(sizes, [0, 1, 16, 16, 16, 32, 32, 64, 64]);
         assert_eq!(TileSize::Between(16, 8).cut(1024).len(), 64);
+        assert_eq!(TileSize::Between(16, 64).cut(34), [0..16, 16..34]);
+        assert_eq!(TileSize::Between(16, 64).cut(35), [0..16, 16..32, 32..35]);
         assert_eq!(TileSize::Size(4).cut(0).len(), 1);
     }
 }
