@@ -12,6 +12,8 @@ use super::real::Real;
 use super::window::Window;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::Recorded;
+use std::iter;
+use std::ops::Range;
 
 /// Vectors of outputs that kernels compute at a time.
 pub(crate) const VECTORS: usize = 2;
@@ -36,6 +38,20 @@ pub(crate) struct Place {
 }
 
 impl Order {
+    /// What kernels do at a time of so many samples: in lanes all full groups, then what is left, if it is few.
+    pub(crate) fn parts<T: Real>(self, n_samples: usize) -> impl Iterator<Item = Range<usize>> {
+        let rest = n_samples % T::LANES;
+        let is_split = self == Order::Lanes && n_samples > T::LANES && rest > 0 && 2 * rest <= T::LANES;
+        let end = if is_split { n_samples - rest } else { n_samples };
+        iter::once(0..end).chain(is_split.then_some(end..n_samples))
+    }
+
+    /// Where these samples lie, of `len` elements each. In lanes the first one begins a group.
+    pub(crate) fn range<T: Real>(self, samples: &Range<usize>, len: usize) -> Range<usize> {
+        let end = if self == Order::Lanes { samples.end.next_multiple_of(T::LANES) } else { samples.end };
+        samples.start * len..end * len
+    }
+
     /// That of sample `n`, of `len` elements.
     #[inline(always)]
     pub(crate) fn place<T: Real>(self, n: usize, len: usize) -> Place {
@@ -164,22 +180,21 @@ impl Flat {
         plane * self.plane + ky * self.pitch + kx
     }
 
-    /// The planes of one sample, perhaps turned round: the last row first, and the last column of each first.
+    /// The same for images that are turned round, whose pixels lie as they would not.
+    pub(crate) fn turned(self) -> Self {
+        Flat { rows: self.rows.turned(), columns: self.columns.turned(), ..self }
+    }
+
+    /// The planes of one sample.
     #[inline(always)]
-    pub(crate) fn pixels<T: Real>(&self, from: &[T], place: Place, is_turned: bool, to: &mut [T]) {
+    pub(crate) fn pixels<T: Real>(&self, from: &[T], place: Place, to: &mut [T]) {
         let ((top, skipped_rows, n_rows), (left, skipped, n)) = (self.rows.inside(), self.columns.inside());
         let (height, width) = (self.rows.n_pixels(), self.columns.n_pixels());
         to.fill(T::default());
         for (plane, to) in to.chunks_exact_mut(self.plane).enumerate() {
             for row in 0..n_rows {
                 let to = &mut to[(top + row) * self.pitch + left..][..n];
-                let row = skipped_rows + row;
-                if is_turned {
-                    place.take(from, (plane + 1) * height * width - row * width - skipped - n, to);
-                    to.reverse();
-                } else {
-                    place.take(from, (plane * height + row) * width + skipped, to);
-                }
+                place.take(from, (plane * height + skipped_rows + row) * width + skipped, to);
             }
         }
     }

@@ -27,6 +27,11 @@ impl Span {
         Span { first, len, n_pixels: pixels.len() }
     }
 
+    /// The same of pixels and places in the opposite order.
+    pub(crate) fn turned(&self) -> Self {
+        Span { first: self.n_pixels as isize - self.len as isize - self.first, ..*self }
+    }
+
     /// Whether none of it is padding.
     pub(crate) fn is_inside(&self) -> bool {
         usize::try_from(self.first).is_ok_and(|first| first + self.len <= self.n_pixels)

@@ -68,6 +68,8 @@ pub(crate) trait Real:
     fn bytes(data: &[u8]) -> &[Self::Bytes];
     /// Bytes in lanes, cut into groups' elements.
     fn bytes_mut(data: &mut [u8]) -> &mut [Self::Bytes];
+    /// The bytes of groups side by side.
+    fn flat_bytes(data: &[Self::Bytes]) -> &[u8];
 
     /// Memory in lanes for a kernel that may work in place.
     fn pieces<'a>(view: &View<'a, Self>) -> Pieces<'a, Self::Lanes>;
@@ -176,6 +178,11 @@ macro_rules! real {
             #[inline(always)]
             fn bytes(data: &[u8]) -> &[Self::Bytes] {
                 data.as_chunks().0
+            }
+
+            #[inline(always)]
+            fn flat_bytes(data: &[Self::Bytes]) -> &[u8] {
+                data.as_flattened()
             }
 
             #[inline(always)]

@@ -42,34 +42,36 @@ pub(crate) fn plane_sums<T: Real, S: Simd<T>>(
     }
 }
 
-/// The same of samples one after another, whose planes have rows of `width`: vectors of a row's columns are added up over all rows and
-/// samples, then across lanes.
+/// Planes of one sample whose pixels lie side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    /// How far apart planes and rows are.
+    pub(crate) plane: usize,
+    pub(crate) row: usize,
+    /// How many rows and columns there are.
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+}
+
+/// Adds the sums over the planes of one sample: vectors of a row's columns over all rows, then across lanes.
 #[inline(always)]
-pub(crate) fn row_sums<T: Real, S: Simd<T>>(
-    s: S,
-    data: &[T],
-    (n_samples, width): (usize, usize),
-    sums: &mut [T],
-    accumulate: bool,
-) {
-    let n_planes = sums.len();
-    let plane_len = data.len().checked_div(n_samples * n_planes).unwrap_or(0);
+pub(crate) fn add_rows<T: Real, S: Simd<T>>(s: S, data: &[T], rows: Rows, sums: &mut [T]) {
+    let Rows { plane, row, height, width } = rows;
+    let is_inside = s.first(width % T::LANES);
     for (first, sums) in (0..).step_by(T::LANES).zip(sums.chunks_mut(T::LANES)) {
         let mut totals = T::ZERO_BLOCK;
         for (k, total) in (first..first + sums.len()).zip(totals.as_mut()) {
             let mut chain = s.zero();
-            for sample in 0..n_samples {
-                let plane = &data[(sample * n_planes + k) * plane_len..][..plane_len];
-                for row in plane.chunks_exact(width.max(1)) {
-                    for vector in T::lanes(row) {
-                        chain = s.add(chain, s.load(vector));
-                    }
-                    let rest = &row[row.len() / T::LANES * T::LANES..];
-                    if !rest.is_empty() {
-                        let mut vector = T::ZERO_LANES;
-                        vector.as_mut()[..rest.len()].copy_from_slice(rest);
-                        chain = s.add(chain, s.load(&vector));
-                    }
+            for r in 0..height {
+                let columns = &data[k * plane + r * row..];
+                let (whole, rest) = (width / T::LANES, width % T::LANES);
+                for vector in &T::lanes(columns)[..whole] {
+                    chain = s.add(chain, s.load(vector));
+                }
+                if rest > 0 {
+                    let columns = &columns[whole * T::LANES..];
+                    let some = load_some(s, &columns[..columns.len().min(T::LANES)]);
+                    chain = s.add(chain, s.select(is_inside, some, s.zero()));
                 }
             }
             s.store(chain, total);
@@ -77,9 +79,20 @@ pub(crate) fn row_sums<T: Real, S: Simd<T>>(
         let mut results = T::ZERO_LANES;
         across(s, totals.as_ref(), results.as_mut());
         for (sum, result) in sums.iter_mut().zip(results.as_ref()) {
-            *sum = if accumulate { *sum } else { T::default() } + *result;
+            *sum += *result;
         }
     }
+}
+
+/// A vector of values, zeros where there are no more.
+#[inline(always)]
+pub(crate) fn load_some<T: Real, S: Simd<T>>(s: S, from: &[T]) -> S::V {
+    if let Some(all) = T::lanes(from).first() {
+        return s.load(all);
+    }
+    let mut some = T::ZERO_LANES;
+    some.as_mut()[..from.len()].copy_from_slice(from);
+    s.load(&some)
 }
 
 /// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which

@@ -2,7 +2,7 @@
 
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
-use crate::op::sums::row_sums;
+use crate::op::sums::{Rows, add_rows};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
@@ -12,7 +12,13 @@ lanes_kernel!(channel_sum, body);
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let dy = call.input::<T>(0);
     let mut db = call.output::<T>(0);
-    let samples = (dy.region().shape()[0], dy.region().shape()[3]);
-    row_sums(s, dy.contiguous(), samples, db.contiguous(), call.accumulate());
+    let [_, n_planes, height, width] = *dy.region().shape() else { unreachable!("dy has four dimensions") };
+    let db = db.contiguous();
+    if !call.accumulate() {
+        db.fill(T::default());
+    }
+    for sample in dy.contiguous().chunks_exact((n_planes * height * width).max(1)) {
+        add_rows(s, sample, Rows { plane: height * width, row: width, height, width }, db);
+    }
     Ok(())
 }

@@ -35,22 +35,28 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Fi
     };
     let (rows, columns) = (axis(2), axis(3));
     let n_inputs = x.region().shape()[1];
-    let convolution = Convolution {
-        order,
-        x: x.contiguous(),
-        is_turned: false,
-        w: w.contiguous(),
-        steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
-        bias: (w.region().lo()[1..] == [0, 0, 0]).then(|| b.contiguous()),
-        accumulate: call.accumulate(),
-        finish,
-        n_samples: y.region().shape()[0],
-        n_inputs,
-        n_outputs: y.region().shape()[1],
-        planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),
-        rows,
-        columns,
-        resident: RESIDENT,
-    };
-    convolution.run(y.contiguous())
+    let shapes = [x.region().shape(), y.region().shape()];
+    let [x_len, y_len] = shapes.map(|shape| shape[1..].iter().product::<usize>());
+    let (n_samples, n_outputs) = (y.region().shape()[0], y.region().shape()[1]);
+    let (x, y) = (x.contiguous(), y.contiguous());
+    order.parts::<T>(n_samples).all(|samples| {
+        let convolution = Convolution {
+            order,
+            x: &x[order.range::<T>(&samples, x_len)],
+            is_turned: false,
+            w: w.contiguous(),
+            steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
+            bias: (w.region().lo()[1..] == [0, 0, 0]).then(|| b.contiguous()),
+            accumulate: call.accumulate(),
+            finish,
+            n_samples: samples.len(),
+            n_inputs,
+            n_outputs,
+            planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),
+            rows: rows.clone(),
+            columns: columns.clone(),
+            resident: RESIDENT,
+        };
+        convolution.run(&mut y[order.range::<T>(&samples, y_len)])
+    })
 }

@@ -6,12 +6,12 @@ use crate::op::convolve::Axis;
 use crate::op::flat::{Flat, Order};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
-use crate::op::sums::{across, all_finite};
+use crate::op::sums::all_finite;
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
-/// Output channels, and taps of whatever input channels, of a block: as many sums as are added up across lanes at a time.
+/// Output channels, and taps of whatever input channels, of a block: twice as many sums as [`Simd::fold`] takes.
 const KERNELS: usize = 4;
 const TAPS: usize = 4;
 
@@ -38,7 +38,10 @@ pub(super) fn add_few<T: Real>(
 ) -> bool {
     let Some(few) = Few::new(order, (x, n_samples), channels, axes) else { return false };
     let len = channels[0] * axes.iter().map(|axis| axis.outputs.len()).product::<usize>();
-    few.add(|flat, sample, to| flat.outputs_of::<T>(dy, order.place::<T>(sample, len), to), dw)
+    let gradients = |flat: &Flat, sample, to: &mut [_]| {
+        flat.outputs_of::<T>(dy, order.place::<T>(sample, len), to);
+    };
+    few.add(gradients, |_, _| {}, dw)
 }
 
 /// For samples one after another.
@@ -113,15 +116,20 @@ impl<'a, T: Real> Few<'a, T> {
     }
 
     /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients, that would
-    /// be NaN. Returns whether it did. `gradients` puts those of one sample side by side.
-    pub(in crate::op) fn add(&self, gradients: impl Fn(&Flat, usize, &mut [T::Lanes]), dw: &mut [T]) -> bool {
+    /// be NaN. Returns whether it did. `gradients` puts those of one sample side by side, and `look` sees those that are added.
+    pub(in crate::op) fn add(
+        &self,
+        gradients: impl Fn(&Flat, usize, &mut [T::Lanes]),
+        mut look: impl FnMut(&Flat, &[T::Lanes]),
+        dw: &mut [T],
+    ) -> bool {
         let n_pixels = self.flat.pixels_len::<T>(self.n_channels);
         let n_gradients = self.n_kernels * self.flat.n_vectors;
         T::scratch(n_pixels + n_gradients, |scratch| {
             let (x, dy) = scratch.split_at_mut(n_pixels);
             let put = |sample: usize, x: &mut [T::Lanes], dy: &mut [T::Lanes]| {
                 let place = self.order.place::<T>(sample, self.len);
-                self.flat.pixels::<T>(self.x, place, false, T::flat_mut(x));
+                self.flat.pixels::<T>(self.x, place, T::flat_mut(x));
                 gradients(&self.flat, sample, dy);
             };
             for sample in 0..self.n_samples {
@@ -135,6 +143,7 @@ impl<'a, T: Real> Few<'a, T> {
                     put(sample, x, dy);
                 }
                 T::dispatch(Sample { few: self, x, dy, dw: &mut *dw });
+                look(&self.flat, dy);
             }
             true
         })
@@ -169,16 +178,12 @@ impl<T: Real> Kernel<T> for Sample<'_, T> {
             });
             for k in (0..n_kernels).step_by(KERNELS) {
                 let kernels = [0, 1, 2, 3].map(|i| (k + i).min(n_kernels - 1));
-                let mut sums = [[T::ZERO_LANES; TAPS]; KERNELS];
-                if const { S::ACCUMULATORS >= KERNELS * TAPS } {
-                    self.block::<S, KERNELS>(s, kernels, steps, &mut sums);
+                let sums = if const { S::ACCUMULATORS >= KERNELS * TAPS } {
+                    self.block::<S, KERNELS>(s, kernels, steps)
                 } else {
-                    for (&kernel, sums) in kernels.iter().zip(&mut sums) {
-                        self.block::<S, 1>(s, [kernel], steps, std::array::from_mut(sums));
-                    }
-                }
-                let mut results = [[T::default(); TAPS]; KERNELS];
-                across(s, sums.as_flattened(), results.as_flattened_mut());
+                    kernels.map(|kernel| self.block::<S, 1>(s, [kernel], steps)[0])
+                };
+                let results = sums_of(s, sums);
                 for (k, results) in (k..n_kernels).zip(results) {
                     let dw = &mut self.dw[k * n_taps..][..n_taps];
                     for (dw, result) in dw[first..].iter_mut().zip(results) {
@@ -198,8 +203,7 @@ impl<T: Real> Sample<'_, T> {
         s: S,
         kernels: [usize; K],
         steps: [usize; TAPS],
-        sums: &mut [[T::Lanes; TAPS]; K],
-    ) {
+    ) -> [[S::V; TAPS]; K] {
         let n_vectors = self.few.flat.n_vectors;
         let rows = kernels.map(|k| &self.dy[k * n_vectors..][..n_vectors]);
         let pixels = steps.map(|step| &T::lanes(&T::flat(self.x)[step..])[..n_vectors]);
@@ -216,10 +220,22 @@ impl<T: Real> Sample<'_, T> {
                 }
             }
         }
-        for i in 0..K {
-            for j in 0..TAPS {
-                s.store(chains[i][j], &mut sums[i][j]);
-            }
+        chains
+    }
+}
+
+/// The sums across lanes of all vectors of a block, in the order of [`Simd::sum`].
+#[inline(always)]
+fn sums_of<T: Real, S: Simd<T>>(s: S, [a, b, c, d]: [[S::V; TAPS]; KERNELS]) -> [[T; TAPS]; KERNELS] {
+    let mut results = [[T::default(); TAPS]; KERNELS];
+    for ([one, other], results) in [[a, b], [c, d]].into_iter().zip(results.chunks_exact_mut(2)) {
+        let mut folded = T::ZERO_LANES;
+        let [[e, f, g, h], [i, j, k, l]] = [one, other];
+        s.store(s.fold([e, f, g, h, i, j, k, l]), &mut folded);
+        let left = folded.as_ref().chunks_exact(T::LANES / 8);
+        for (result, left) in results.as_flattened_mut().iter_mut().zip(left) {
+            *result = left[1..].iter().fold(left[0], |sum, &value| sum + value);
         }
     }
+    results
 }

@@ -39,48 +39,56 @@ struct Job<'a, T: Real> {
 fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
     let mut dw = call.output::<T>(0);
-    let (kys, kxs) = (dw.region().range(2), dw.region().range(3));
-    let job = Job::<T> {
-        x: T::lanes(x.contiguous()),
-        dy: T::lanes(dy.contiguous()),
-        n_samples: dy.region().shape()[0],
-        n_channels: x.region().shape()[1],
-        n_kernels: dy.region().shape()[1],
-        window: Window { stride: call.int(0), pad: call.int(1) },
-        rows: x.region().range(2),
-        columns: x.region().range(3),
-        oys: dy.region().range(2),
-        oxs: dy.region().range(3),
-    };
+    let (n_samples, n_channels, n_kernels) =
+        (dy.region().shape()[0], x.region().shape()[1], dy.region().shape()[1]);
+    let window = Window { stride: call.int(0), pad: call.int(1) };
+    let [rows, columns] = [2, 3].map(|dim| Axis {
+        window,
+        inputs: x.region().range(dim),
+        taps: dw.region().range(dim),
+        outputs: dy.region().range(dim),
+    });
+    let is_whole = has_whole(call, [1, 2]);
     let weights = *dw.extent();
-    let dw = dw.contiguous();
+    let (x, dy, dw) = (x.contiguous(), dy.contiguous(), dw.contiguous());
     if !call.accumulate() {
         dw.fill(T::default());
     }
-    let axis = |inputs: &Range<usize>, taps: &Range<usize>, outputs: &Range<usize>| {
-        let (inputs, taps, outputs) = (inputs.clone(), taps.clone(), outputs.clone());
-        Axis { window: job.window, inputs, taps, outputs }
-    };
-    let axes = [&axis(&job.rows, &kys, &job.oys), &axis(&job.columns, &kxs, &job.oxs)];
-    let (x, channels) = ((job.x, job.n_samples), [job.n_kernels, job.n_channels]);
-    let is_whole = has_whole(call, [1, 2]);
-    if is_whole && add_few(Order::Lanes, (T::flat(job.x), T::flat(job.dy), job.n_samples), channels, axes, dw)
-    {
-        return Ok(());
-    }
-    let reduced = Reduced::new(&weights, x, channels, axes).filter(|_| is_whole);
-    let full = Full { dy: job.dy, height: job.oys.len(), width: job.oxs.len() };
-    if reduced.is_some_and(|reduced| reduced.add(&full, dw)) {
-        return Ok(());
-    }
-    // Input channels whose planes stay in the second cache while all output channels pass by.
-    let plane = job.rows.len() * job.columns.len();
-    let n_together = (RESIDENT / plane.max(1)).max(1);
-    for first in (0..job.n_channels).step_by(n_together) {
-        let channels = first..(first + n_together).min(job.n_channels);
-        let mut k = 0;
-        while k < job.n_kernels {
-            k += job.kernels::<S>(s, k, channels.clone(), (&kys, &kxs), dw);
+    for samples in Order::Lanes.parts::<T>(n_samples) {
+        let plane = rows.inputs.len() * columns.inputs.len();
+        let x = &x[Order::Lanes.range::<T>(&samples, n_channels * plane)];
+        let dy =
+            &dy[Order::Lanes.range::<T>(&samples, n_kernels * rows.outputs.len() * columns.outputs.len())];
+        let (axes, channels) = ([&rows, &columns], [n_kernels, n_channels]);
+        if is_whole && add_few(Order::Lanes, (x, dy, samples.len()), channels, axes, dw) {
+            continue;
+        }
+        let (x, dy) = (T::lanes(x), T::lanes(dy));
+        let reduced = Reduced::new(&weights, (x, samples.len()), channels, axes).filter(|_| is_whole);
+        let full = Full { dy, height: rows.outputs.len(), width: columns.outputs.len() };
+        if reduced.is_some_and(|reduced| reduced.add(&full, dw)) {
+            continue;
+        }
+        let job = Job::<T> {
+            x,
+            dy,
+            n_samples: samples.len(),
+            n_channels,
+            n_kernels,
+            window,
+            rows: rows.inputs.clone(),
+            columns: columns.inputs.clone(),
+            oys: rows.outputs.clone(),
+            oxs: columns.outputs.clone(),
+        };
+        // Input channels whose planes stay in the second cache while all output channels pass by.
+        let n_together = (RESIDENT / plane.max(1)).max(1);
+        for first in (0..n_channels).step_by(n_together) {
+            let channels = first..(first + n_together).min(n_channels);
+            let mut k = 0;
+            while k < n_kernels {
+                k += job.kernels::<S>(s, k, channels.clone(), (&rows.taps, &columns.taps), dw);
+            }
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use crate::op::real::Real;
 use crate::op::window::{Cover, Window};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
+use std::ops::Range;
 
 pub(super) fn conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
     if is_too_large::<T>(call) {
@@ -35,76 +36,84 @@ pub(in crate::op) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Fi
     let (oys, oxs) = (dy.region().range(2), dy.region().range(3));
     let (rows, columns) = (dx.region().range(2), dx.region().range(3));
     let (n_samples, n_channels) = (dx.region().shape()[0], dx.region().shape()[1]);
-    let dx = dx.contiguous();
-    let has_all_taps = kys.start == 0 && kxs.start == 0;
-    // Few samples have a way of their own in `op/convolve`.
-    let is_few = order == Order::Rows || n_samples * 2 <= T::LANES;
-    if window.stride == 1 && has_all_taps && kys.len() == TAPS && kxs.len() == TAPS && !is_few {
-        let scattered = Scattered {
-            dy: T::lanes(dy.contiguous()),
-            w: w.contiguous(),
-            n_samples,
-            n_kernels: dy.region().shape()[1],
-            n_channels,
-            pad: window.pad,
-            oys: oys.clone(),
-            oxs: oxs.clone(),
-            rows: rows.clone(),
-            columns: columns.clone(),
-            accumulate: call.accumulate(),
-            finish,
-        };
-        if scattered.run(T::lanes_mut(dx)) {
-            return true;
-        }
-    }
-    if order == Order::Rows && window.stride != 1 {
-        return false;
-    }
-    for row_phase in 0..window.stride.min(rows.len()) {
-        let row_cover = window.cover(rows.start + row_phase, &kys, &oys);
-        let n_rows = (rows.len() - row_phase).div_ceil(window.stride);
-        for column_phase in 0..window.stride.min(columns.len()) {
-            let column_cover = window.cover(columns.start + column_phase, &kxs, &oxs);
-            let n_columns = (columns.len() - column_phase).div_ceil(window.stride);
-            // Turned round, the last pixel of the phase comes first.
-            let last_row = row_phase + (n_rows - 1) * window.stride;
-            let last_column = column_phase + (n_columns - 1) * window.stride;
-            let stride = window.stride.cast_signed();
-            let convolution = Convolution {
-                order,
-                x: dy.contiguous(),
-                is_turned: true,
+    let n_kernels = dy.region().shape()[1];
+    let dx_len = n_channels * rows.len() * columns.len();
+    let (all_dy, all_dx) = (dy.contiguous(), dx.contiguous());
+    let mut part = |samples: Range<usize>| {
+        let dy = &all_dy[order.range::<T>(&samples, n_kernels * oys.len() * oxs.len())];
+        let dx = &mut all_dx[order.range::<T>(&samples, dx_len)];
+        let (n_samples, finish) = (samples.len(), finish.part(order.range::<T>(&samples, dx_len)));
+        let has_all_taps = kys.start == 0 && kxs.start == 0;
+        // Few samples have a way of their own in `op/convolve`.
+        let is_few = order == Order::Rows || n_samples * 2 <= T::LANES;
+        if window.stride == 1 && has_all_taps && kys.len() == TAPS && kxs.len() == TAPS && !is_few {
+            let scattered = Scattered {
+                dy: T::lanes(dy),
                 w: w.contiguous(),
-                steps: WeightSteps {
-                    first: (row_cover.tap - kys.start) * kxs.len() + column_cover.tap - kxs.start,
-                    output: kys.len() * kxs.len(),
-                    input: n_channels * kys.len() * kxs.len(),
-                    row: window.stride * kxs.len(),
-                    column: window.stride,
-                },
-                bias: None,
+                n_samples,
+                n_kernels,
+                n_channels,
+                pad: window.pad,
+                oys: oys.clone(),
+                oxs: oxs.clone(),
+                rows: rows.clone(),
+                columns: columns.clone(),
                 accumulate: call.accumulate(),
                 finish,
-                n_samples,
-                n_inputs: dy.region().shape()[1],
-                n_outputs: n_channels,
-                rows: turned(row_cover, n_rows, oys.len()),
-                columns: turned(column_cover, n_columns, oxs.len()),
-                planes: PlaneSteps {
-                    len: rows.len() * columns.len(),
-                    first: last_row * columns.len() + last_column,
-                    row: -stride * columns.len().cast_signed(),
-                    column: -stride,
-                },
-                resident: RESIDENT,
             };
-            if !convolution.run(dx) {
-                return false;
+            if scattered.run(T::lanes_mut(dx)) {
+                return true;
             }
         }
-    }
-    true
+        if order == Order::Rows && window.stride != 1 {
+            return false;
+        }
+        for row_phase in 0..window.stride.min(rows.len()) {
+            let row_cover = window.cover(rows.start + row_phase, &kys, &oys);
+            let n_rows = (rows.len() - row_phase).div_ceil(window.stride);
+            for column_phase in 0..window.stride.min(columns.len()) {
+                let column_cover = window.cover(columns.start + column_phase, &kxs, &oxs);
+                let n_columns = (columns.len() - column_phase).div_ceil(window.stride);
+                // Turned round, the last pixel of the phase comes first.
+                let last_row = row_phase + (n_rows - 1) * window.stride;
+                let last_column = column_phase + (n_columns - 1) * window.stride;
+                let stride = window.stride.cast_signed();
+                let convolution = Convolution {
+                    order,
+                    x: dy,
+                    is_turned: true,
+                    w: w.contiguous(),
+                    steps: WeightSteps {
+                        first: (row_cover.tap - kys.start) * kxs.len() + column_cover.tap - kxs.start,
+                        output: kys.len() * kxs.len(),
+                        input: n_channels * kys.len() * kxs.len(),
+                        row: window.stride * kxs.len(),
+                        column: window.stride,
+                    },
+                    bias: None,
+                    accumulate: call.accumulate(),
+                    finish,
+                    n_samples,
+                    n_inputs: n_kernels,
+                    n_outputs: n_channels,
+                    rows: turned(row_cover, n_rows, oys.len()),
+                    columns: turned(column_cover, n_columns, oxs.len()),
+                    planes: PlaneSteps {
+                        len: rows.len() * columns.len(),
+                        first: last_row * columns.len() + last_column,
+                        row: -stride * columns.len().cast_signed(),
+                        column: -stride,
+                    },
+                    resident: RESIDENT,
+                };
+                if !convolution.run(dx) {
+                    return false;
+                }
+            }
+        }
+        true
+    };
+    order.parts::<T>(n_samples).all(&mut part)
 }
 
 /// The axis of a convolution that counts `n_pixels` pixels and `n_outputs` outputs from their last.

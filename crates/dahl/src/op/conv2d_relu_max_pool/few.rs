@@ -5,6 +5,7 @@ use crate::op::convolve::Convolution;
 use crate::op::flat::{Flat, Order, Place};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
+use crate::op::sums::load_some;
 use std::ops::Range;
 
 pub(super) struct Few<'a, 'b, T: Real> {
@@ -75,17 +76,6 @@ fn pairs<T: Real, S: Simd<T>>(
             arg[place.at(window)] = places.as_ref()[2 * i];
         }
     }
-}
-
-/// A vector of values, zeros where there are no more.
-#[inline(always)]
-fn load_some<T: Real, S: Simd<T>>(s: S, from: &[T]) -> S::V {
-    if let Some(all) = T::lanes(from).first() {
-        return s.load(all);
-    }
-    let mut some = T::ZERO_LANES;
-    some.as_mut()[..from.len()].copy_from_slice(from);
-    s.load(&some)
 }
 
 /// The maximum of a window, or zero if that is larger, and its place, or `size * size` if it is not positive.

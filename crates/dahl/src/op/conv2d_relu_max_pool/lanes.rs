@@ -28,6 +28,7 @@ use std::ops::Range;
 const STRIP: usize = 256;
 
 /// What all blocks of a call share.
+#[derive(Clone)]
 struct Pooled<'a, T: Real> {
     /// How samples lie in `x`.
     order: Order,
@@ -91,9 +92,22 @@ fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
         pys: y.region().range(2),
         pxs: y.region().range(3),
     };
+    let x_len = job.n_channels * job.rows.len() * job.columns.len();
+    let y_len = job.n_kernels * job.pys.len() * job.pxs.len();
     let (y, arg) = (y.contiguous(), arg.contiguous());
+    let mut parts = order.parts::<T>(job.n_samples);
+    Ok(parts.all(|samples| {
+        let range = order.range::<T>(&samples, y_len);
+        let x = &job.x[order.range::<T>(&samples, x_len)];
+        let part = Pooled { x, n_samples: samples.len(), ..job.clone() };
+        all_windows(part, &mut y[range.clone()], &mut arg[range])
+    }))
+}
+
+/// All windows. Returns whether there is a way to compute them.
+fn all_windows<T: Real>(job: Pooled<'_, T>, y: &mut [T], arg: &mut [u8]) -> bool {
     let span = |windows: &Range<usize>, taps, pixels| {
-        let end = windows.end.saturating_sub(1) * job.stride + size;
+        let end = windows.end.saturating_sub(1) * job.stride + job.size;
         Span::new(job.window, &(windows.start * job.stride..end), taps, pixels)
     };
     let spans = (span(&job.pys, &job.kys, &job.rows), span(&job.pxs, &job.kxs, &job.columns));
@@ -102,12 +116,21 @@ fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
         let n_windows = [job.pys.len(), job.pxs.len()];
         T::scratch(convolution.flat_len(&flat), |scratch| {
             let (convolution, flat) = (&convolution, &flat);
-            T::dispatch(Few { convolution, flat, stride: job.stride, size, n_windows, scratch, y, arg })
+            T::dispatch(Few {
+                convolution,
+                flat,
+                stride: job.stride,
+                size: job.size,
+                n_windows,
+                scratch,
+                y,
+                arg,
+            })
         });
-        return Ok(true);
+        return true;
     }
-    if order == Order::Rows {
-        return Ok(false);
+    if job.order == Order::Rows {
+        return false;
     }
     let (y, arg) = (T::lanes_mut(y), T::bytes_mut(arg));
     // More channels are not added up in one pass.
@@ -115,7 +138,7 @@ fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
     if job.size == 2 && job.stride == 2 && is_small && convolution.is_reducible() {
         let is_done = convolution.reduce::<_, 5>(Windows { job: &job, y: &mut *y, arg: &mut *arg });
         if is_done {
-            return Ok(true);
+            return true;
         }
     }
     let n_planes = job.n_samples.div_ceil(T::LANES) * job.n_channels;
@@ -128,7 +151,7 @@ fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
         5 => T::dispatch(Run::<T, 5> { job, spans, copied, y, arg }),
         _ => T::dispatch(Run::<T, 0> { job, spans, copied, y, arg }),
     });
-    Ok(true)
+    true
 }
 
 /// Windows of two by two that are tiles of a convolution by fewer multiplications.

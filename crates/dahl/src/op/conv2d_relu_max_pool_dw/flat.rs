@@ -7,7 +7,7 @@ use crate::op::convolve::Axis;
 use crate::op::flat::{Flat, Order, Place};
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
-use crate::op::sums::across;
+use crate::op::sums::{Rows, add_rows};
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -69,13 +69,15 @@ fn add<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<bool> {
         to.fill(T::default());
         biases.fill(T::default());
     }
-    if !few.is_some_and(|few| few.add(|flat, sample, to| pooled.spread(flat, Order::Rows, sample, to), to)) {
-        return Ok(false);
-    }
-    if has_bias {
-        pooled.add_biases(s, n_samples, biases);
-    }
-    Ok(true)
+    let gradients = |flat: &Flat, sample, to: &mut [_]| pooled.spread(flat, Order::Rows, sample, to);
+    let add_biases = |flat: &Flat, gradients: &[T::Lanes]| {
+        let [height, width] = flat.outputs;
+        let rows = Rows { plane: flat.n_vectors * T::LANES, row: flat.pitch, height, width };
+        if has_bias {
+            add_rows(s, T::flat(gradients), rows, biases);
+        }
+    };
+    Ok(few.is_some_and(|few| few.add(gradients, add_biases, to)))
 }
 
 impl<T: Real> Pooled<'_, T> {
@@ -89,53 +91,25 @@ impl<T: Real> Pooled<'_, T> {
     #[inline(always)]
     pub(super) fn spread(&self, flat: &Flat, order: Order, sample: usize, to: &mut [T::Lanes]) {
         let place = self.place(order, sample);
+        // Where in a window each place is; that of none is the first, to which nothing is added.
+        let mut places = [0; 256];
+        for (at, place) in places[..self.size * self.size].iter_mut().enumerate() {
+            *place = at / self.size * flat.pitch + at % self.size;
+        }
         let n_places = self.size * self.size;
         let mut window = 0;
         for to in to.chunks_exact_mut(flat.n_vectors) {
             let to = T::flat_mut(to);
             to.fill(T::default());
             for py in 0..self.height {
+                let row = &mut to[py * self.stride * flat.pitch..];
                 for px in 0..self.width {
                     let at = place.at(window);
                     window += 1;
-                    let here = usize::from(self.arg[at]);
-                    if here < n_places {
-                        let (row, column) =
-                            (py * self.stride + here / self.size, px * self.stride + here % self.size);
-                        to[row * flat.pitch + column] += self.dy[at];
-                    }
+                    let here = self.arg[at];
+                    let gradient = if usize::from(here) < n_places { self.dy[at] } else { T::default() };
+                    row[px * self.stride + places[usize::from(here)]] += gradient;
                 }
-            }
-        }
-    }
-
-    /// The sums of all gradients of a channel, in the order of `row_sums` without the zeros.
-    #[inline(always)]
-    fn add_biases<S: Simd<T>>(&self, s: S, n_samples: usize, db: &mut [T]) {
-        for (first, db) in (0..).step_by(T::LANES).zip(db.chunks_mut(T::LANES)) {
-            let mut totals = T::ZERO_BLOCK;
-            for sample in 0..n_samples {
-                let place = self.place(Order::Rows, sample);
-                for (k, total) in (first..first + db.len()).zip(totals.as_mut()) {
-                    let total = total.as_mut();
-                    for py in 0..self.height {
-                        let windows = place.at((k * self.height + py) * self.width);
-                        let (dy, arg) =
-                            (&self.dy[windows..][..self.width], &self.arg[windows..][..self.width]);
-                        for qy in 0..self.size {
-                            for (px, (&dy, &arg)) in dy.iter().zip(arg).enumerate() {
-                                if usize::from(arg) / self.size == qy {
-                                    total[(px * self.stride + usize::from(arg) % self.size) % T::LANES] += dy;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            let mut sums = T::ZERO_LANES;
-            across(s, totals.as_ref(), sums.as_mut());
-            for (db, sum) in db.iter_mut().zip(sums.as_ref()) {
-                *db += *sum;
             }
         }
     }

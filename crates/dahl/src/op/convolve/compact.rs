@@ -2,7 +2,7 @@
 //! registers. Each output is the chain of multiply-adds of the plain convolution, with zeros beyond the border, and is added to what is
 //! there as a whole. Lanes without a sample become zero.
 
-use super::{Convolution, Finish, STACK_TAPS};
+use super::{Convolution, Finish, PlaneSteps, STACK_TAPS};
 use crate::op::flat::{Flat, Order, Place, VECTORS};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd};
@@ -31,6 +31,7 @@ impl<T: Real> Convolution<'_, T> {
     pub(in crate::op) fn flat(&self) -> Option<Flat> {
         let axes = [&self.rows, &self.columns];
         let flat = Flat::new::<T>((self.order, self.n_samples), (self.n_inputs, self.n_outputs), axes)?;
+        let flat = if self.is_turned { flat.turned() } else { flat };
         // An infinite weight times the zero of padding would be NaN.
         (!flat.has_padding() || are_finite(self.w)).then_some(flat)
     }
@@ -44,32 +45,41 @@ impl<T: Real> Convolution<'_, T> {
     #[inline(always)]
     fn compact<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T], scratch: &mut [T::Lanes]) {
         let [height, width] = flat.outputs;
+        // Pixels are not turned round here, but taps, so that outputs are not turned round either.
+        let PlaneSteps { mut first, mut row, mut column, .. } = self.planes;
+        if self.is_turned {
+            let last = (height - 1).cast_signed() * row + (width - 1).cast_signed() * column;
+            (first, row, column) = (first.wrapping_add_signed(last), -row, -column);
+        }
         for sample in 0..self.n_samples {
             let sums = T::flat(self.flat_outputs(s, flat, sample, scratch));
             let place = self.order.place::<T>(sample, self.n_outputs * self.planes.len);
             let planes = sums.chunks_exact(flat.n_vectors * T::LANES).take(self.n_outputs);
             for (o, sums) in planes.enumerate() {
-                let first = o * self.planes.len + self.planes.first;
+                let first = o * self.planes.len + first;
                 for (r, sums) in sums.chunks(flat.pitch).take(height).enumerate() {
-                    let row = first.wrapping_add_signed(r.cast_signed() * self.planes.row);
+                    let row = first.wrapping_add_signed(r.cast_signed() * row);
                     let sums = &sums[..width];
                     match self.finish {
-                        Finish::Sum
-                            if self.order == Order::Rows && self.planes.column == 1 && !self.accumulate =>
-                        {
+                        Finish::Sum if self.order == Order::Rows && column == 1 && !self.accumulate => {
                             y[place.at(row)..][..width].copy_from_slice(sums);
                         }
-                        _ => self.write_row(sums, row, (sample, place), y),
+                        _ => self.write_row(sums, (row, column), (sample, place), y),
                     }
                 }
             }
         }
     }
 
-    /// Writes the sums of a row where they belong.
+    /// Writes the sums of a row where they belong: at a place and so far apart.
     #[inline(always)]
-    fn write_row(&self, sums: &[T], row: usize, (sample, place): (usize, Place), y: &mut [T]) {
-        let mut at = row;
+    fn write_row(
+        &self,
+        sums: &[T],
+        (mut at, step): (usize, isize),
+        (sample, place): (usize, Place),
+        y: &mut [T],
+    ) {
         for &sum in sums {
             let i = place.at(at);
             if self.order == Order::Lanes && sample == 0 && !self.accumulate {
@@ -79,10 +89,11 @@ impl<T: Real> Convolution<'_, T> {
             let sum = if self.accumulate { before + sum } else { sum };
             y[i] = match self.finish {
                 Finish::Rectified if T::default() > sum => T::default(),
-                Finish::Where(rectified) if !(rectified[i] > T::default()) => before,
-                Finish::Sum | Finish::Rectified | Finish::Where(_) => sum,
+                Finish::Where(rectified) if rectified[i] > T::default() => sum,
+                Finish::Where(_) => before,
+                Finish::Sum | Finish::Rectified => sum,
             };
-            at = at.wrapping_add_signed(self.planes.column);
+            at = at.wrapping_add_signed(step);
         }
     }
 
@@ -98,7 +109,7 @@ impl<T: Real> Convolution<'_, T> {
         let (x, y) = scratch.split_at_mut(flat.pixels_len::<T>(self.n_inputs));
         let n_pixels = self.rows.inputs.len() * self.columns.inputs.len();
         let place = self.order.place::<T>(sample, self.n_inputs * n_pixels);
-        flat.pixels(self.x, place, self.is_turned, T::flat_mut(x));
+        flat.pixels(self.x, place, T::flat_mut(x));
         let x = T::flat(x);
         let per_channel = self.rows.taps.len() * self.columns.taps.len();
         let most = (STACK_TAPS / per_channel).max(1);
@@ -146,7 +157,10 @@ impl<T: Real> Convolution<'_, T> {
         for (channel, steps) in channels.clone().zip(steps.chunks_exact_mut(height * width)) {
             for (ky, steps) in steps.chunks_exact_mut(width).enumerate() {
                 for (kx, step) in steps.iter_mut().enumerate() {
-                    *step = flat.step(channel, ky, kx);
+                    *step = match self.is_turned {
+                        true => flat.step(channel, height - 1 - ky, width - 1 - kx),
+                        false => flat.step(channel, ky, kx),
+                    };
                 }
             }
         }

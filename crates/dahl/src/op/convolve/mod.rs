@@ -129,6 +129,16 @@ pub(super) enum Finish<'a, T: Real> {
     Where(&'a [T]),
 }
 
+impl<T: Real> Finish<'_, T> {
+    /// The same for a part of the result.
+    pub(super) fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Finish::Where(rectified) => Finish::Where(&rectified[range]),
+            finish => finish,
+        }
+    }
+}
+
 /// A convolution.
 pub(super) struct Convolution<'a, T: Real> {
     /// How samples lie in `x` and in the result.

@@ -17,16 +17,21 @@ pub(super) fn max_pool_backward<T: Real>(call: &Call<'_>) -> Result<()> {
     if !call.accumulate() {
         dx.fill(T::default());
     }
+    // Divisions take as long as all the rest.
+    let mut places = [[0; 2]; 256];
+    for (at, place) in places[..size * size].iter_mut().enumerate() {
+        *place = [at / size, at % size];
+    }
     let mut windows = dy.contiguous().iter().zip(arg.contiguous());
     for dx in dx.chunks_exact_mut((rows.len() * columns.len()).max(1)) {
         for oy in oys.clone() {
             for (ox, (&dy, &place)) in oxs.clone().zip(&mut windows) {
-                let (ky, kx) = (usize::from(place) / size, usize::from(place) % size);
-                if ky >= size {
-                    continue;
-                }
-                if let (Some(iy), Some(ix)) = (window.input(oy, ky, &rows), window.input(ox, kx, &columns)) {
-                    dx[(iy - rows.start) * columns.len() + ix - columns.start] += dy;
+                let [ky, kx] = places[usize::from(place)];
+                let (iy, ix) = (window.input(oy, ky, &rows), window.input(ox, kx, &columns));
+                if let (Some(iy), Some(ix)) = (iy, ix) {
+                    // A place beyond the last is none.
+                    let gradient = if usize::from(place) < size * size { dy } else { T::default() };
+                    dx[(iy - rows.start) * columns.len() + ix - columns.start] += gradient;
                 }
             }
         }

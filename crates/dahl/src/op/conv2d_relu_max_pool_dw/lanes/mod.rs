@@ -12,18 +12,20 @@ use crate::op::conv2d_dw::few::{Few, has_whole};
 use crate::op::conv2d_dw::reduced::{Pooled, Reduced};
 use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::convolve::Axis;
-use crate::op::flat::Order;
+use crate::op::flat::{Flat, Order};
 use crate::op::real::Real;
 use crate::op::simd::{Simd, lanes_kernel};
 use crate::op::sums::all_finite;
 use crate::op::window::Window;
 use dahl_runtime::Result;
+use dahl_runtime::array::Shape;
 use dahl_runtime::codelet::Call;
 use std::ops::Range;
 
 lanes_kernel!(conv2d_relu_max_pool_dw, body);
 
 /// The arguments of a call, in lanes.
+#[derive(Clone)]
 struct Job<'a, T: Real> {
     /// `x[c,iy,ix]` per group.
     x: &'a [T::Lanes],
@@ -84,31 +86,9 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         db.fill(T::default());
     }
     let db = if has_bias { db } else { &mut [] };
-    let axes = job.axes((&kys, &kxs));
-    let (axes, x, channels) = (axes.each_ref(), (job.x, job.n_samples), [job.n_kernels, job.n_channels]);
     let is_whole = has_whole(call, [1, 3]);
-    let few = Few::new(Order::Lanes, (T::flat(job.x), job.n_samples), channels, axes).filter(|_| is_whole);
-    let windows = windows::Pooled {
-        dy: T::flat(job.dy),
-        arg: arg.contiguous(),
-        n_kernels: job.n_kernels,
-        height: job.pys.len(),
-        width: job.pxs.len(),
-        stride: job.stride,
-        size: job.size,
-    };
-    let is_few =
-        few.is_some_and(|few| few.add(|flat, sample, to| windows.spread(flat, Order::Lanes, sample, to), dw));
-    let is_usual = job.size == 2 && job.stride == 2;
-    let pooled = Pooled { dy: job.dy, arg: job.arg, height: job.pys.len(), width: job.pxs.len() };
-    let reduced = Reduced::new(&weights, x, channels, axes).filter(|_| is_whole && is_usual && !is_few);
-    if !is_few && !reduced.is_some_and(|reduced| reduced.add(&pooled, dw)) {
-        let is_pair = is_usual && window.stride == 1;
-        // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
-        let is_finite = is_pair && all_finite(s, job.x) && (window.pad == 0 || all_finite(s, job.dy));
-        if !(is_finite && job.pairs((&kys, &kxs), dw)) {
-            job.all(s, (kys, kxs), dw);
-        }
+    for samples in Order::Lanes.parts::<T>(job.n_samples) {
+        job.part(samples).add(s, (&kys, &kxs), (&weights, is_whole), dw);
     }
     for (k, sum) in db.iter_mut().enumerate() {
         *sum +=
@@ -127,6 +107,61 @@ struct Place {
 }
 
 impl<T: Real> Job<'_, T> {
+    /// Some samples of it.
+    fn part(&self, samples: Range<usize>) -> Self {
+        let groups = |len: usize| {
+            let range = Order::Lanes.range::<T>(&samples, len);
+            range.start / T::LANES..range.end / T::LANES
+        };
+        let windows = groups(self.n_kernels * self.pys.len() * self.pxs.len());
+        Job {
+            x: &self.x[groups(self.n_channels * self.rows.len() * self.columns.len())],
+            dy: &self.dy[windows.clone()],
+            arg: &self.arg[windows],
+            n_samples: samples.len(),
+            ..self.clone()
+        }
+    }
+
+    /// Adds the gradients of weights, by the quickest way that there is.
+    #[inline(always)]
+    fn add<S: Simd<T>>(
+        &self,
+        s: S,
+        (kys, kxs): (&Range<usize>, &Range<usize>),
+        (weights, is_whole): (&Shape, bool),
+        dw: &mut [T],
+    ) {
+        let axes = self.axes((kys, kxs));
+        let (axes, channels) = (axes.each_ref(), [self.n_kernels, self.n_channels]);
+        let few = Few::new(Order::Lanes, (T::flat(self.x), self.n_samples), channels, axes);
+        let windows = windows::Pooled {
+            dy: T::flat(self.dy),
+            arg: T::flat_bytes(self.arg),
+            n_kernels: self.n_kernels,
+            height: self.pys.len(),
+            width: self.pxs.len(),
+            stride: self.stride,
+            size: self.size,
+        };
+        let gradients = |flat: &Flat, sample, to: &mut [_]| windows.spread(flat, Order::Lanes, sample, to);
+        if few.filter(|_| is_whole).is_some_and(|few| few.add(gradients, |_, _| {}, dw)) {
+            return;
+        }
+        let is_usual = self.size == 2 && self.stride == 2;
+        let pooled = Pooled { dy: self.dy, arg: self.arg, height: self.pys.len(), width: self.pxs.len() };
+        let reduced = Reduced::new(weights, (self.x, self.n_samples), channels, axes);
+        if reduced.filter(|_| is_whole && is_usual).is_some_and(|reduced| reduced.add(&pooled, dw)) {
+            return;
+        }
+        let is_pair = is_usual && self.window.stride == 1;
+        // The full gradient has zeros between its values, and so has padding: infinite values times zero are NaN.
+        let is_finite = is_pair && all_finite(s, self.x) && (self.window.pad == 0 || all_finite(s, self.dy));
+        if !(is_finite && self.pairs((kys, kxs), dw)) {
+            self.all(s, (kys.clone(), kxs.clone()), dw);
+        }
+    }
+
     /// The axes of the convolution by itself, with all of its output.
     fn axes(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> [Axis; 2] {
         let axis = |inputs: &Range<usize>, taps: &Range<usize>, n_outputs: usize| {
