@@ -133,7 +133,8 @@ pub struct Args {
     /// Add up the gradients of so many tiles before they meet those of others; the result depends on it
     #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = at_least_one, conflicts_with = "plan")]
     pub group: Option<usize>,
-    /// Compute by these implementations: names in order of preference, or CODELET=NAME; the result depends on it
+    /// Compute by these implementations: names in order of preference, or CODELET=NAME; the result depends on it. By default
+    /// few,lanes,flat,reference: lanes over samples, or rows of pixels (flat) where samples are few
     #[arg(long = "impl", help_heading = COMPUTING, value_name = "NAMES", value_parser = impls, conflicts_with = "plan")]
     pub implementations: Option<String>,
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it

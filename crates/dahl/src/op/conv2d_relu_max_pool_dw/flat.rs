@@ -6,17 +6,14 @@ use crate::op::conv2d_relu_max_pool::checked_size;
 use crate::op::convolve::Axis;
 use crate::op::flat::{Flat, Order, Place};
 use crate::op::real::Real;
-use crate::op::simd::{Simd, lanes_kernel};
+use crate::op::simd::{Kernel, Simd};
 use crate::op::sums::{Rows, add_rows};
 use crate::op::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
-lanes_kernel!(conv2d_relu_max_pool_dw, body);
-
-#[inline(always)]
-fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    if has_whole(call, [1, 3]) && add::<T, S>(s, call)? { Ok(()) } else { super::reference::<T>(call) }
+pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
+    if has_whole(call, [1, 3]) && add::<T>(call)? { Ok(()) } else { super::reference::<T>(call) }
 }
 
 /// The pooled gradients of some samples, and which of the places under them they belong to.
@@ -34,8 +31,7 @@ pub(super) struct Pooled<'a, T> {
 }
 
 /// Returns whether there is a way to compute it.
-#[inline(always)]
-fn add<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<bool> {
+fn add<T: Real>(call: &Call<'_>) -> Result<bool> {
     let (x, dy, arg) = (call.input::<T>(0), call.input::<T>(1), call.input::<u8>(2));
     let (mut dw, mut db) = (call.output::<T>(0), call.output::<T>(1));
     let window = Window { stride: call.int(0), pad: call.int(1) };
@@ -74,10 +70,26 @@ fn add<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<bool> {
         let [height, width] = flat.outputs;
         let rows = Rows { plane: flat.n_vectors * T::LANES, row: flat.pitch, height, width };
         if has_bias {
-            add_rows(s, T::flat(gradients), rows, biases);
+            T::dispatch(Biases { gradients: T::flat(gradients), rows, sums: &mut *biases });
         }
     };
     Ok(few.is_some_and(|few| few.add(gradients, add_biases, to)))
+}
+
+/// The gradients of one sample, of which each plane is added to its sum.
+struct Biases<'a, T> {
+    gradients: &'a [T],
+    rows: Rows,
+    sums: &'a mut [T],
+}
+
+impl<T: Real> Kernel<T> for Biases<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        add_rows(s, self.gradients, self.rows, self.sums);
+    }
 }
 
 impl<T: Real> Pooled<'_, T> {
