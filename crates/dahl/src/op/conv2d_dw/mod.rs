@@ -21,7 +21,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dw",
     "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dw, 4, [L L R]; few::flat, 1, [R R R]),
+    super::implementations!(reference, lanes::conv2d_dw, 5, [L L R]; few::flat, 1, [R R R]),
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 2));

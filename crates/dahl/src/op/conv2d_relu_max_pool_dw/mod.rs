@@ -43,7 +43,7 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 dy[n,k,py,px] arg[n,k,py,px] -> dw[k,c,ky,kx] += db[k] += \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 4, [L L L R R]; flat::conv2d_relu_max_pool_dw, 1, [R R R R R]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 5, [L L L R R]; flat::conv2d_relu_max_pool_dw, 1, [R R R R R]),
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 3));

@@ -1,6 +1,5 @@
 //! What the gradients of a convolution's output are down the columns of its tiles, from all of them or from those of a pool.
 
-use super::KERNELS;
 use crate::op::convolve::five::of_gradients;
 use crate::op::real::Real;
 use crate::op::simd::Simd;
@@ -9,17 +8,21 @@ use std::ops::Range;
 
 /// Where the gradients of a convolution's output come from.
 pub(in crate::op) trait Gradients<T: Real> {
+    /// Columns of a tile that may have a gradient at once.
+    const COLUMNS: usize;
+
     /// Whether none of so many samples is infinite or very large.
     fn are_moderate<S: Simd<T>>(&self, s: S, n_samples: usize) -> bool;
 
-    /// The values `A` down of the left and right columns of the tiles in some rows and columns of these planes, which are output channels
-    /// of a group. Zero where there is no output.
-    fn down<S: Simd<T>, const A: usize>(
+    /// The four values down of the tiles in some rows and columns of these planes, which are output channels of a group: value by value, plane by
+    /// plane, tile by tile, and column by column. Zero where there is no output. If they have one column, `columns_of` says which: 1 where it is the right one.
+    fn down<S: Simd<T>>(
         &self,
         s: S,
-        planes: [usize; KERNELS],
+        planes: &[usize],
         tiles: [&Range<usize>; 2],
-        to: [&mut [[T::Lanes; KERNELS]]; 2],
+        to: &mut [T::Lanes],
+        columns_of: &mut [T::Bytes],
     );
 }
 
@@ -31,34 +34,40 @@ pub(in crate::op) struct Full<'a, T: Real> {
 }
 
 impl<T: Real> Gradients<T> for Full<'_, T> {
+    const COLUMNS: usize = 2;
+
     #[inline(always)]
     fn are_moderate<S: Simd<T>>(&self, s: S, n_samples: usize) -> bool {
         are_moderate(s, &[], self.dy, n_samples)
     }
 
     #[inline(always)]
-    fn down<S: Simd<T>, const A: usize>(
+    fn down<S: Simd<T>>(
         &self,
         s: S,
-        planes: [usize; KERNELS],
+        planes: &[usize],
         [rows, columns]: [&Range<usize>; 2],
-        to: [&mut [[T::Lanes; KERNELS]]; 2],
+        to: &mut [T::Lanes],
+        _: &mut [T::Bytes],
     ) {
-        for (j, to) in to.into_iter().enumerate() {
-            for (row, to) in rows.clone().zip(to.chunks_exact_mut(columns.len())) {
-                for (i, plane) in planes.into_iter().enumerate() {
-                    let mut under = [&self.dy[..0]; 2];
-                    for (r, oy) in (2 * row..self.height.min(2 * row + 2)).enumerate() {
-                        under[r] = &self.dy[(plane * self.height + oy) * self.width..][..self.width];
-                    }
-                    for (column, to) in columns.clone().zip(&mut *to) {
-                        let mut gradients = [s.zero(); 2];
-                        for r in 0..2 {
-                            if let Some(gradient) = under[r].get(2 * column + j) {
-                                gradients[r] = s.load(gradient);
-                            }
+        let per_value = planes.len() * 2 * rows.len() * columns.len();
+        for (i, plane) in planes.iter().enumerate() {
+            for (down, row) in rows.clone().enumerate() {
+                let mut under = [&self.dy[..0]; 2];
+                for (r, oy) in (2 * row..self.height.min(2 * row + 2)).enumerate() {
+                    under[r] = &self.dy[(plane * self.height + oy) * self.width..][..self.width];
+                }
+                let to = &mut to[2 * (i * rows.len() + down) * columns.len()..];
+                for (at, column) in (2 * columns.start..2 * columns.end).enumerate() {
+                    let mut gradients = [s.zero(); 2];
+                    for r in 0..2 {
+                        if let Some(gradient) = under[r].get(column) {
+                            gradients[r] = s.load(gradient);
                         }
-                        s.store(of_gradients(s, gradients)[A], &mut to[i]);
+                    }
+                    let values = of_gradients(s, gradients);
+                    for a in 0..4 {
+                        s.store(values[a], &mut to[a * per_value + at]);
                     }
                 }
             }
@@ -76,6 +85,8 @@ pub(in crate::op) struct Pooled<'a, T: Real> {
 }
 
 impl<T: Real> Gradients<T> for Pooled<'_, T> {
+    const COLUMNS: usize = 1;
+
     #[inline(always)]
     fn are_moderate<S: Simd<T>>(&self, s: S, n_samples: usize) -> bool {
         // Windows without a gradient may hold anything in `dy`.
@@ -98,65 +109,47 @@ impl<T: Real> Gradients<T> for Pooled<'_, T> {
     }
 
     #[inline(always)]
-    fn down<S: Simd<T>, const A: usize>(
+    fn down<S: Simd<T>>(
         &self,
         s: S,
-        planes: [usize; KERNELS],
+        planes: &[usize],
         [rows, columns]: [&Range<usize>; 2],
-        to: [&mut [[T::Lanes; KERNELS]]; 2],
+        to: &mut [T::Lanes],
+        columns_of: &mut [T::Bytes],
     ) {
-        let [left, right] = to;
-        if rows.end <= self.height && columns.len() == self.width {
-            // Rows without anything in between are one.
-            return self.run::<S, A>(s, planes, rows.start * self.width, [left, right]);
-        }
-        let to = left.chunks_exact_mut(columns.len()).zip(right.chunks_exact_mut(columns.len()));
-        for (row, (left, right)) in rows.clone().zip(to) {
-            // A row or column of outputs that is left over has no window.
-            let end =
-                if row < self.height { self.width.clamp(columns.start, columns.end) } else { columns.start };
-            let (left, no_left) = left.split_at_mut(end - columns.start);
-            let (right, no_right) = right.split_at_mut(end - columns.start);
-            self.run::<S, A>(s, planes, row * self.width + columns.start, [left, right]);
-            for to in [no_left, no_right] {
-                to.as_flattened_mut().fill(T::ZERO_LANES);
-            }
-        }
-    }
-}
-
-impl<T: Real> Pooled<'_, T> {
-    /// The values of windows side by side, from `first` on in each plane.
-    #[inline(always)]
-    fn run<S: Simd<T>, const A: usize>(
-        &self,
-        s: S,
-        planes: [usize; KERNELS],
-        first: usize,
-        [left, right]: [&mut [[T::Lanes; KERNELS]]; 2],
-    ) {
-        if left.is_empty() {
-            return;
-        }
-        let n_windows = left.len();
-        let right = &mut right[..n_windows];
-        let mut windows = [(&self.dy[..0], &self.arg[..0]); KERNELS];
-        for i in 0..KERNELS {
-            let first = planes[i] * self.height * self.width + first;
-            windows[i] = (&self.dy[first..][..n_windows], &self.arg[first..][..n_windows]);
-        }
-        for t in 0..n_windows {
-            for i in 0..KERNELS {
-                let (dy, arg) = (s.load(&windows[i].0[t]), s.load_bytes(&windows[i].1[t]));
-                let mut gradients = [[s.zero(); 2]; 2];
-                for j in 0..2 {
-                    for r in 0..2 {
-                        let is_here = s.eq_bytes(arg, s.splat_bytes((2 * r + j) as u8));
-                        gradients[j][r] = s.select(is_here, dy, s.zero());
+        let [left, right, lower_left, lower_right] =
+            [s.splat_bytes(0), s.splat_bytes(1), s.splat_bytes(2), s.splat_bytes(3)];
+        let per_value = planes.len() * rows.len() * columns.len();
+        // A row or column of outputs that is left over has no window.
+        let end = self.width.clamp(columns.start, columns.end);
+        for (i, plane) in planes.iter().enumerate() {
+            for (down, row) in rows.clone().enumerate() {
+                let (start, n_there) = match row < self.height {
+                    true => ((plane * self.height + row) * self.width + columns.start, end - columns.start),
+                    false => (0, 0),
+                };
+                let (dy, arg) = (&self.dy[start..][..n_there], &self.arg[start..][..n_there]);
+                let line = (i * rows.len() + down) * columns.len();
+                let (to, columns_of) = (&mut to[line..], &mut columns_of[line..][..columns.len()]);
+                for t in 0..n_there {
+                    let (dy, arg) = (s.load(&dy[t]), s.load_bytes(&arg[t]));
+                    let [mut upper, mut lower] = [s.zero(); 2];
+                    upper = s.select(s.eq_bytes(arg, left), dy, upper);
+                    upper = s.select(s.eq_bytes(arg, right), dy, upper);
+                    lower = s.select(s.eq_bytes(arg, lower_left), dy, lower);
+                    lower = s.select(s.eq_bytes(arg, lower_right), dy, lower);
+                    let values = of_gradients(s, [upper, lower]);
+                    for a in 0..4 {
+                        s.store(values[a], &mut to[a * per_value + t]);
+                    }
+                    let column = s.select_bytes(s.eq_bytes(arg, lower_right), right, arg);
+                    s.store_bytes(column, &mut columns_of[t]);
+                }
+                for t in n_there..columns.len() {
+                    for a in 0..4 {
+                        s.store(s.zero(), &mut to[a * per_value + t]);
                     }
                 }
-                s.store(of_gradients(s, gradients[0])[A], &mut left[t][i]);
-                s.store(of_gradients(s, gradients[1])[A], &mut right[t][i]);
             }
         }
     }

@@ -1,20 +1,21 @@
-//! Kernels of 5x5 taps that move by one, over several channels, by fewer multiplications (`convolve/five.rs`): what a tile of 2x2 outputs
-//! adds to the gradients of 25 taps takes 49 products instead of 100.
+//! Kernels of 5x5 taps that move by one, by fewer multiplications (`convolve/five.rs`): what a tile of 2x2 outputs
+//! adds to the gradients of 25 taps takes 70 products instead of 100, and behind a max pool 35.
 //!
-//! Along one axis, the gradients of two outputs become four values, the six pixels under them seven, and each of the seven times one of
+//! Down the columns, the gradients of two outputs become four values, the six pixels under them seven, and each of the seven times one of
 //! the four is added to a sum of its own. What five taps get is made of these sums at the very end:
 //!
 //! ```text
 //! e = [dy0, dy0 + dy1, dy0 - dy1, dy1]     N[q] += v[q] e[SUM_OF[q]]     dw = to_taps(N)
 //! ```
 //!
-//! Along both axes there are 16 values of a tile's gradients and 49 of its pixels, of which only the sums down the columns are kept in
-//! memory: those across are additions, which units do beside the multiply-adds. A block of output by input channels in registers runs over the
-//! tiles of a rectangle; its sums are added up across lanes, then over rectangles and groups. Rectangles and the tiles in them are counted from the first
-//! output, so neither the channels that a call has nor the blocks show in the bits.
+//! Along rows there are five sums for five taps, to which each of the two columns of a tile adds. Where the gradient comes from a pool of 2x2
+//! ([`Pooled`]), its windows are the tiles, and only one column has a gradient, so that a selection of pixels takes the place of
+//! the second product, and cores select beside their multiply-adds. The other column would have added zeros: the bits
+//! are those of the full gradient ([`Full`]). Fewer products along both axes, 49 of them whether behind a pool or not, took longer there.
 //!
-//! Where the gradient comes from a pool of 2x2, its windows are the tiles, and the values are made from the pooled gradient
-//! ([`Pooled`]), which gives the bits of the full one.
+//! A block of output channels by the taps of a row in registers runs over the tiles of a rectangle; its sums are added up across lanes, then over
+//! rectangles and groups. Rectangles and the tiles in them are counted from the first output, so neither the channels that a call has
+//! nor the blocks show in the bits.
 //!
 //! Rounding is relative to sums and differences of pixels, not to each product, but chains are shorter: for values as in training, the error is
 //! 0.6 to 1.7 times that of the plain way, and a test holds it below twice. Infinities would become NaN where they are subtracted, and
@@ -25,19 +26,23 @@ mod gradients;
 pub(in crate::op) use gradients::{Full, Gradients, Pooled};
 
 use crate::op::convolve::Axis;
-use crate::op::convolve::five::{PIXELS, PRODUCTS, SUM_OF, of_gradients, of_pixels, to_taps};
+use crate::op::convolve::five::{PIXELS, PRODUCTS, SUM_OF, of_pixels, to_taps};
 use crate::op::real::Real;
 use crate::op::simd::{Kernel, Simd, block_sizes};
 use crate::op::sums::are_moderate;
+use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Output and input channels of a block in registers.
+/// Output channels whose gradients are made ready at a time, and those of a block in registers.
 const KERNELS: usize = 8;
-const CHANNELS: usize = 3;
+const BLOCK: usize = 4;
+
+/// Vectors that the sums of a block fill, once there is an eighth of the lanes left of each.
+const FOLDED: usize = (BLOCK * WIDTH).div_ceil(8);
 
 /// Output and input channels at a time, for which sums and pixels have room in the second cache.
 const MOST_KERNELS: usize = 64;
-const MOST_CHANNELS: usize = 12;
+const MOST_CHANNELS: usize = 6;
 
 /// Tiles of a rectangle along an axis.
 const SIDE: usize = 8;
@@ -68,87 +73,144 @@ impl<'a, T: Real> Reduced<'a, T> {
         let is_usual = axes.iter().all(|axis| axis.window.stride == 1 && axis.taps == (0..WIDTH));
         let n_tiles: usize = axes.iter().map(|axis| axis.outputs.len().div_ceil(2)).product();
         // With few channels, or few tiles for a sum across lanes, it takes longer than what it saves.
-        let pays = weights[0] >= KERNELS - 1 && weights[1] >= CHANNELS && n_tiles >= 16;
+        let pays = weights[0] >= BLOCK - 1 && n_tiles >= 16;
         let is_there = n_samples * n_kernels * n_channels > 0;
         let reduced = Reduced { x, n_samples, n_kernels, n_channels, axes };
         (is_usual && pays && is_there).then_some(reduced)
     }
 
     /// Adds everything to `dw`, unless something is infinite or very large. Returns whether it did.
-    pub(in crate::op) fn add(&self, gradients: &impl Gradients<T>, dw: &mut [T]) -> bool {
-        if !T::dispatch(Moderate { reduced: self, gradients }) {
-            return false;
-        }
+    pub(in crate::op) fn add<G: Gradients<T>>(&self, gradients: &G, dw: &mut [T]) -> bool {
+        // What overflows shows in the sums, but where there are several parts, the first are added before the last are known.
+        let is_one = self.n_kernels <= MOST_KERNELS && self.n_channels <= MOST_CHANNELS;
+        let mut is_moderate = is_one || T::dispatch(Moderate { reduced: self, gradients });
+        let [n_down, n_across] = self.axes.map(|axis| axis.outputs.len().div_ceil(2));
         for kernels in block_sizes(self.n_kernels, MOST_KERNELS) {
             for channels in block_sizes(self.n_channels, MOST_CHANNELS) {
+                if !is_moderate {
+                    return false;
+                }
                 let part = Part { kernels: kernels.clone(), channels };
-                let [n_sums, n_pixels, n_values] = part.lens::<T>();
+                let [n_sums, n_pixels, n_values] = part.lens::<T, G>([n_down.min(SIDE), n_across.min(SIDE)]);
                 T::scratch(n_sums + n_pixels + n_values, |scratch| {
                     let (sums, scratch) = scratch.split_at_mut(n_sums);
                     let (pixels, values) = scratch.split_at_mut(n_pixels);
                     sums.fill(T::ZERO_LANES);
                     self.part(&part, gradients, [&mut *sums, pixels, values]);
-                    T::dispatch(Taps { part: &part, n_channels: self.n_channels, sums, dw: &mut *dw });
+                    is_moderate =
+                        T::dispatch(Taps { part: &part, n_channels: self.n_channels, sums, dw: &mut *dw });
                 });
             }
         }
-        true
+        is_moderate
     }
 
     /// The sums of products of some channels.
-    fn part(&self, part: &Part, gradients: &impl Gradients<T>, [sums, pixels, values]: [&mut [T::Lanes]; 3]) {
+    fn part<G: Gradients<T>>(
+        &self,
+        part: &Part,
+        gradients: &G,
+        [sums, pixels, values]: [&mut [T::Lanes]; 3],
+    ) {
         let [n_down, n_across] = self.axes.map(|axis| axis.outputs.len().div_ceil(2));
+        let mut columns_of = [T::ZERO_BYTES; KERNELS * SIDE * SIDE];
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             for rows in block_sizes(n_down, SIDE) {
                 for columns in block_sizes(n_across, SIDE) {
-                    let mut places = [0; SIDE * SIDE];
-                    for (t, place) in places.iter_mut().enumerate() {
-                        let (row, column) = (t / columns.len(), t % columns.len());
-                        *place = row * (2 * columns.len() + 4) + 2 * column;
+                    let tiles = &Tiles::new(group, rows.clone(), columns);
+                    T::dispatch(Pixels { reduced: self, part, tiles, to: &mut *pixels });
+                    let mut sums = &mut *sums;
+                    for kernels in block_sizes(part.kernels.len(), KERNELS) {
+                        let (n_blocks, size) = blocks(kernels.len());
+                        let mut planes = [0; KERNELS];
+                        for (i, plane) in planes.iter_mut().enumerate() {
+                            // Those beyond the last are computed like it, and left out in the end.
+                            let kernel = part.kernels.start + (kernels.start + i).min(kernels.end - 1);
+                            *plane = group * self.n_kernels + kernel;
+                        }
+                        let planes = &planes[..n_blocks * size];
+                        let values = &mut values[..4 * planes.len() * G::COLUMNS * tiles.len()];
+                        let columns_of = &mut columns_of[..planes.len() * tiles.len()];
+                        T::dispatch(Down {
+                            gradients,
+                            planes,
+                            tiles,
+                            to: &mut *values,
+                            columns_of: &mut *columns_of,
+                        });
+                        let here;
+                        (here, sums) = sums.split_at_mut(n_blocks * part.n_sums());
+                        let rectangle = (part, tiles, self.n_samples - group * T::LANES);
+                        // One function each, because the compiler makes less of all in one.
+                        match size {
+                            1 => products::<T, G, 1>(rectangle, values, columns_of, pixels, here),
+                            2 => products::<T, G, 2>(rectangle, values, columns_of, pixels, here),
+                            3 => products::<T, G, 3>(rectangle, values, columns_of, pixels, here),
+                            _ => products::<T, G, BLOCK>(rectangle, values, columns_of, pixels, here),
+                        }
                     }
-                    let mut rectangle = Rectangle {
-                        reduced: self,
-                        part,
-                        tiles: &Tiles { group, rows: rows.clone(), columns: columns.clone(), places },
-                        gradients,
-                        sums: &mut *sums,
-                        pixels: &mut *pixels,
-                        values: &mut *values,
-                    };
-                    rectangle.row::<0, 0, 1>(0..2);
-                    rectangle.row::<1, 2, 3>(2..4);
-                    rectangle.row::<2, 4, 4>(4..5);
-                    rectangle.row::<3, 5, 6>(5..7);
                 }
             }
         }
     }
 }
 
+/// How many blocks of output channels there are of so many, and how many are in each; in the last one perhaps one fewer.
+fn blocks(n_kernels: usize) -> (usize, usize) {
+    let n_blocks = n_kernels.div_ceil(BLOCK);
+    (n_blocks, n_kernels.div_ceil(n_blocks))
+}
+
+fn products<T: Real, G: Gradients<T>, const K: usize>(
+    (part, tiles, n_valid): (&Part, &Tiles, usize),
+    values: &[T::Lanes],
+    columns_of: &[T::Bytes],
+    pixels: &[T::Lanes],
+    sums: &mut [T::Lanes],
+) {
+    T::dispatch(Products::<T, G, K> {
+        n_channels: part.channels.len(),
+        values,
+        columns_of,
+        places: &tiles.places[..tiles.len()],
+        pixels,
+        n_pixels: tiles.n_pixels(),
+        n_valid,
+        sums,
+        gradients: PhantomData,
+    });
+}
+
 /// Some output and input channels.
 ///
-/// Of each product there is a vector of sums for each block of output channels and each input channel: those of an output channel are an
-/// eighth of its lanes.
+/// For each block of output channels, product down and input channel there are `FOLDED` vectors of sums, an eighth of the lanes for each tap of a
+/// row of each output channel.
 struct Part {
     kernels: Range<usize>,
     channels: Range<usize>,
 }
 
 impl Part {
-    /// Blocks of output channels; those beyond the last channel are computed like it, and left out in the end.
-    fn n_blocks(&self) -> usize {
-        self.kernels.len().div_ceil(KERNELS)
+    /// The blocks of output channels.
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        block_sizes(self.kernels.len(), KERNELS).flat_map(|kernels| {
+            let (n_blocks, size) = blocks(kernels.len());
+            (0..n_blocks).map(move |block| {
+                let first = kernels.start + block * size;
+                first..(first + size).min(kernels.end)
+            })
+        })
     }
 
-    /// Vectors of sums of a product, so many that whole sums fill vectors too.
-    fn n_sums<T: Real>(&self) -> usize {
-        (self.n_blocks() * self.channels.len()).next_multiple_of(T::LANES / KERNELS)
+    /// Vectors of sums of a block of output channels.
+    fn n_sums(&self) -> usize {
+        self.channels.len() * PRODUCTS * FOLDED
     }
 
-    /// Vectors of sums, of pixels for two rows of products, and of two values of the gradients of a block of output channels.
-    fn lens<T: Real>(&self) -> [usize; 3] {
-        let n_pixels = 2 * self.channels.len() * SIDE * (2 * SIDE + 4);
-        [PRODUCTS * PRODUCTS * self.n_sums::<T>(), n_pixels, 2 * SIDE * SIDE * KERNELS]
+    /// Vectors of sums, of pixels under a rectangle of tiles, and of values of the gradients of some output channels.
+    fn lens<T: Real, G: Gradients<T>>(&self, [n_down, n_across]: [usize; 2]) -> [usize; 3] {
+        let n_pixels = self.channels.len() * PRODUCTS * n_down * (2 * n_across + 4);
+        [self.blocks().count() * self.n_sums(), n_pixels, 4 * G::COLUMNS * n_down * n_across * KERNELS]
     }
 }
 
@@ -162,6 +224,16 @@ struct Tiles {
 }
 
 impl Tiles {
+    fn new(group: usize, rows: Range<usize>, columns: Range<usize>) -> Self {
+        let mut places = [0; SIDE * SIDE];
+        for (row, places) in places.chunks_mut(columns.len()).take(rows.len()).enumerate() {
+            for (column, place) in places.iter_mut().enumerate() {
+                *place = row * (2 * columns.len() + 4) + 2 * column;
+            }
+        }
+        Tiles { group, rows, columns, places }
+    }
+
     /// How many there are.
     fn len(&self) -> usize {
         self.rows.len() * self.columns.len()
@@ -170,6 +242,11 @@ impl Tiles {
     /// Pixels across.
     fn width(&self) -> usize {
         2 * self.columns.len() + 4
+    }
+
+    /// Pixels of a channel in one product.
+    fn n_pixels(&self) -> usize {
+        self.rows.len() * self.width()
     }
 }
 
@@ -188,270 +265,213 @@ impl<T: Real, G: Gradients<T>> Kernel<T> for Moderate<'_, '_, T, G> {
     }
 }
 
-/// The products of a rectangle.
-struct Rectangle<'a, 'b, T: Real, G> {
+/// The pixels under a rectangle in all products down: product by product, channel by channel, then rows of tiles.
+struct Pixels<'a, 'b, T: Real> {
     reduced: &'a Reduced<'b, T>,
     part: &'a Part,
     tiles: &'a Tiles,
-    gradients: &'a G,
-    /// What they are added to.
-    sums: &'a mut [T::Lanes],
-    pixels: &'a mut [T::Lanes],
-    values: &'a mut [T::Lanes],
+    to: &'a mut [T::Lanes],
 }
 
-impl<T: Real, G: Gradients<T>> Rectangle<'_, '_, T, G> {
-    /// All products of the row `A` of values of the gradients: `P` and `Q` down.
-    fn row<const A: usize, const P: usize, const Q: usize>(&mut self, down: Range<usize>) {
-        T::dispatch(Pixels::<T, G, P, Q>(self));
-        for block in 0..self.part.n_blocks() {
-            T::dispatch(Down::<T, G, A>(self, block));
-            self.products::<0>(block, &down);
-            self.products::<1>(block, &down);
-            self.products::<5>(block, &down);
-            self.products::<6>(block, &down);
-            T::dispatch(Across::<T>(self.values, self.tiles.len()));
-            self.products::<2>(block, &down);
-            self.products::<3>(block, &down);
-            self.products::<4>(block, &down);
-        }
-    }
+impl<T: Real> Kernel<T> for Pixels<'_, '_, T> {
+    type Output = ();
 
-    /// The products `Q` across, of a block of output channels and all input channels, with these products down.
-    fn products<const Q: usize>(&mut self, block: usize, down: &Range<usize>) {
-        let n_channels = self.part.channels.len();
-        let n_pixels = self.tiles.rows.len() * self.tiles.width();
-        for (row, down) in down.clone().enumerate() {
-            let first = (down * PRODUCTS + Q) * self.part.n_sums::<T>() + block * n_channels;
-            let [left, right] = sides(self.values, self.tiles.len());
-            T::dispatch(Products::<T, Q> {
-                values: if SUM_OF[Q] < 2 { left } else { right },
-                pixels: &self.pixels[row * n_channels * n_pixels..],
-                n_pixels,
-                places: &self.tiles.places,
-                n_valid: self.reduced.n_samples - self.tiles.group * T::LANES,
-                sums: &mut self.sums[first..][..n_channels],
-            });
-        }
-    }
-
-    /// The pixels of all channels in the products `P` and `Q` down, which may be the same: blocks of channels, pixel by pixel.
     #[inline(always)]
-    fn pixels<S: Simd<T>, const P: usize, const Q: usize>(&mut self, s: S) {
-        let Reduced { x, n_channels, axes: [rows, columns], .. } = *self.reduced;
-        let (part, tiles, n_across) = (self.part, self.tiles, self.tiles.width());
-        let (height, width) = (rows.inputs.len(), columns.inputs.len());
+    fn run<S: Simd<T>>(self, s: S) {
+        let Pixels { reduced, part, tiles, to } = self;
+        let Reduced { x, n_channels, axes: [rows, columns], .. } = *reduced;
+        let (height, width, n_across) = (rows.inputs.len(), columns.inputs.len(), tiles.width());
         // Where the first pixel of the rectangle lies; what is beyond the border has no place in its row or plane.
         let first = |axis: &Axis, tile: usize| {
             (axis.outputs.start + 2 * tile).wrapping_sub(axis.window.pad + axis.inputs.start)
         };
-        let (top, left) = (first(rows, tiles.rows.start), first(columns, tiles.columns.start));
-        let n_pixels = tiles.rows.len() * n_across;
-        let (to_p, to_q) = self.pixels.split_at_mut(part.channels.len() * n_pixels);
-        for first in (0..part.channels.len()).step_by(CHANNELS) {
-            let block = first..(first + CHANNELS).min(part.channels.len());
-            let step = block.len();
-            for (i, channel) in block.clone().enumerate() {
-                let channel = tiles.group * n_channels + part.channels.start + channel;
-                let x = &x[channel * height * width..][..height * width];
-                for down in 0..tiles.rows.len() {
-                    let here = block.start * n_pixels + down * n_across * step..;
-                    let (to_p, to_q) = (&mut to_p[here.clone()], &mut to_q[here]);
-                    let above = top.wrapping_add(2 * down);
-                    let mut under = [&x[..0]; PIXELS];
-                    let is_inside = above < height
-                        && height - above >= PIXELS
-                        && left < width
-                        && width - left >= n_across;
-                    for j in 0..PIXELS {
-                        let at = above.wrapping_add(j);
-                        under[j] = match at < height {
-                            true if is_inside => &x[at * width + left..][..n_across],
-                            true => &x[at * width..][..width],
-                            false => &[],
-                        };
+        let (top, left) = (first(rows, tiles.rows.start), first(columns, tiles.columns.start).cast_signed());
+        // Which columns lie inside the image, and where the first of these is in memory.
+        let [start, end] = [-left, width.cast_signed() - left]
+            .map(|column| column.clamp(0, n_across.cast_signed()).cast_unsigned());
+        let first_inside = if start < end { left.wrapping_add_unsigned(start).cast_unsigned() } else { 0 };
+        let none = [T::ZERO_LANES; 2 * SIDE + 4];
+        let per_product = part.channels.len() * tiles.n_pixels();
+        for (c, channel) in part.channels.clone().enumerate() {
+            let plane = tiles.group * n_channels + channel;
+            let x = &x[plane * height * width..][..height * width];
+            for down in 0..tiles.rows.len() {
+                let mut under = [&none[..end - start]; PIXELS];
+                for i in 0..PIXELS {
+                    let at = top.wrapping_add(2 * down + i);
+                    if at < height {
+                        under[i] = &x[at * width + first_inside..][..end - start];
                     }
-                    let [to_p, to_q] = [to_p, to_q].map(|to| to[..n_across * step].chunks_exact_mut(step));
-                    for (at, (to_p, to_q)) in to_p.zip(to_q).enumerate() {
-                        let mut values = [s.zero(); PIXELS];
-                        for j in 0..PIXELS {
-                            if is_inside {
-                                values[j] = s.load(&under[j][at]);
-                            } else if let Some(value) = under[j].get(left.wrapping_add(at)) {
-                                values[j] = s.load(value);
-                            }
-                        }
-                        let products = of_pixels(s, values);
-                        s.store(products[P], &mut to_p[i]);
-                        if P != Q {
-                            s.store(products[Q], &mut to_q[i]);
-                        }
+                }
+                let to = &mut to[c * tiles.n_pixels() + down * n_across..];
+                for at in (0..start).chain(end..n_across) {
+                    for i in 0..PRODUCTS {
+                        s.store(s.zero(), &mut to[i * per_product + at]);
+                    }
+                }
+                for at in 0..end - start {
+                    let mut values = [s.zero(); PIXELS];
+                    for i in 0..PIXELS {
+                        values[i] = s.load(&under[i][at]);
+                    }
+                    let products = of_pixels(s, values);
+                    for i in 0..PRODUCTS {
+                        s.store(products[i], &mut to[i * per_product + start + at]);
                     }
                 }
             }
         }
     }
-
-    /// The values `A` down of the gradients of a block of output channels, tile by tile: those of left columns, then of right ones.
-    #[inline(always)]
-    fn down<S: Simd<T>, const A: usize>(&mut self, s: S, block: usize) {
-        let Tiles { group, ref rows, ref columns, .. } = *self.tiles;
-        // Those beyond the last are computed like it, and left out in the end.
-        let planes = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| {
-            let kernel = self.part.kernels.start + block * KERNELS + i;
-            group * self.reduced.n_kernels + kernel.min(self.part.kernels.end - 1)
-        });
-        let to = sides(self.values, self.tiles.len());
-        self.gradients.down::<S, A>(s, planes, [rows, columns], to);
-    }
 }
 
-/// The values of left and right columns of so many tiles.
-#[inline(always)]
-fn sides<V>(values: &mut [V], n_tiles: usize) -> [&mut [[V; KERNELS]]; 2] {
-    let (left, right) = values.as_chunks_mut().0.split_at_mut(n_tiles);
-    [left, &mut right[..n_tiles]]
+/// The values of the gradients of some output channels.
+struct Down<'a, T: Real, G> {
+    gradients: &'a G,
+    planes: &'a [usize],
+    tiles: &'a Tiles,
+    to: &'a mut [T::Lanes],
+    columns_of: &'a mut [T::Bytes],
 }
 
-struct Pixels<'a, 'b, 'c, T: Real, G, const P: usize, const Q: usize>(&'a mut Rectangle<'b, 'c, T, G>);
-
-impl<T: Real, G: Gradients<T>, const P: usize, const Q: usize> Kernel<T> for Pixels<'_, '_, '_, T, G, P, Q> {
+impl<T: Real, G: Gradients<T>> Kernel<T> for Down<'_, T, G> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        self.0.pixels::<S, P, Q>(s);
+        let tiles = [&self.tiles.rows, &self.tiles.columns];
+        self.gradients.down(s, self.planes, tiles, self.to, self.columns_of);
     }
 }
 
-struct Down<'a, 'b, 'c, T: Real, G, const A: usize>(&'a mut Rectangle<'b, 'c, T, G>, usize);
-
-impl<T: Real, G: Gradients<T>, const A: usize> Kernel<T> for Down<'_, '_, '_, T, G, A> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) {
-        self.0.down::<S, A>(s, self.1);
-    }
-}
-
-/// Of the values across, left and right columns are the first and the last; puts the others in their place: sum and difference.
-struct Across<'a, T: Real>(&'a mut [T::Lanes], usize);
-
-impl<T: Real> Kernel<T> for Across<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) {
-        let [left, right] = sides(self.0, self.1).map(<[_]>::as_flattened_mut);
-        for (left, right) in left.iter_mut().zip(right) {
-            let [_, sum, difference, _] = of_gradients(s, [s.load(left), s.load(right)]);
-            s.store(sum, left);
-            s.store(difference, right);
-        }
-    }
-}
-
-/// One product down and the product `Q` across, of a block of output channels and all input channels.
-struct Products<'a, T: Real, const Q: usize> {
-    values: &'a [[T::Lanes; KERNELS]],
-    /// Those of all input channels, in blocks.
-    pixels: &'a [T::Lanes],
-    /// Pixels of a channel.
-    n_pixels: usize,
+/// The products of blocks of `K` output channels.
+struct Products<'a, T: Real, G, const K: usize> {
+    n_channels: usize,
+    values: &'a [T::Lanes],
+    columns_of: &'a [T::Bytes],
     /// Where the pixels of each tile begin.
     places: &'a [usize],
+    pixels: &'a [T::Lanes],
+    /// Pixels of an input channel in one product.
+    n_pixels: usize,
     /// Samples from the first of the group on.
     n_valid: usize,
-    /// What they are added to, a vector for each input channel.
+    /// What they are added to.
     sums: &'a mut [T::Lanes],
+    gradients: PhantomData<G>,
 }
 
-impl<T: Real, const Q: usize> Kernel<T> for Products<'_, T, Q> {
+impl<T: Real, G: Gradients<T>, const K: usize> Kernel<T> for Products<'_, T, G, K> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) {
-        let mut pixels = self.pixels;
-        for sums in self.sums.chunks_mut(CHANNELS) {
-            let (here, rest) = pixels.split_at(sums.len() * self.n_pixels);
-            pixels = rest;
-            let tiles = (here, self.places);
-            match sums.len() {
-                3 => multiply::<T, S, 3, Q>(s, self.values, tiles, self.n_valid, sums),
-                2 => multiply::<T, S, 2, Q>(s, self.values, tiles, self.n_valid, sums),
-                _ => multiply::<T, S, 1, Q>(s, self.values, tiles, self.n_valid, sums),
+    fn run<S: Simd<T>>(mut self, s: S) {
+        let sums = std::mem::take(&mut self.sums);
+        let n_tiles = self.places.len();
+        let per_block = self.n_channels * PRODUCTS * FOLDED;
+        let (per_value, n_blocks) = (self.values.len() / 4, sums.len() / per_block);
+        for (i, pixels) in
+            self.pixels.chunks_exact(self.n_pixels).take(self.n_channels * PRODUCTS).enumerate()
+        {
+            let values = &self.values[SUM_OF[i / self.n_channels] * per_value..][..per_value];
+            for block in 0..n_blocks {
+                let values = &values[block * K * G::COLUMNS * n_tiles..][..K * G::COLUMNS * n_tiles];
+                let columns_of = &self.columns_of[block * K * n_tiles..][..K * n_tiles];
+                let sums = &mut sums[block * per_block..].as_chunks_mut().0[i];
+                self.multiply(s, values, columns_of, pixels, sums);
             }
         }
     }
 }
 
-/// A block of output channels by `X` input channels: the sums over tiles of values of gradients times what pixels are in the product `Q`.
-/// Pixels are those of all `X` channels side by side, and those of each tile begin at a place.
-#[inline(always)]
-fn multiply<T: Real, S: Simd<T>, const X: usize, const Q: usize>(
-    s: S,
-    values: &[[T::Lanes; KERNELS]],
-    (pixels, places): (&[T::Lanes], &[usize]),
-    n_valid: usize,
-    sums: &mut [T::Lanes],
-) {
-    let tiles = (pixels.as_chunks::<X>().0, places);
-    let mut all = [[s.zero(); KERNELS]; X];
-    if const { S::ACCUMULATORS >= KERNELS * CHANNELS } {
-        all = chains::<T, S, KERNELS, X, Q>(s, values, tiles, 0);
-    } else {
-        for first in (0..KERNELS).step_by(2) {
-            let some = chains::<T, S, 2, X, Q>(s, values, tiles, first);
-            for j in 0..X {
-                all[j][first..first + 2].copy_from_slice(&some[j]);
+impl<T: Real, G: Gradients<T>, const K: usize> Products<'_, T, G, K> {
+    /// Those of one block, input channel and product.
+    #[inline(always)]
+    fn multiply<S: Simd<T>>(
+        &self,
+        s: S,
+        values: &[T::Lanes],
+        columns_of: &[T::Bytes],
+        pixels: &[T::Lanes],
+        sums: &mut [T::Lanes; FOLDED],
+    ) {
+        let n_tiles = self.places.len();
+        let mut all = [s.zero(); FOLDED * 8];
+        if const { S::ACCUMULATORS >= BLOCK * WIDTH } {
+            let chains = self.chains::<S, K>(s, values, columns_of, pixels);
+            for i in 0..K {
+                for j in 0..WIDTH {
+                    all[i * WIDTH + j] = chains[i][j];
+                }
+            }
+        } else {
+            for i in 0..K {
+                let values = &values[i * G::COLUMNS * n_tiles..][..G::COLUMNS * n_tiles];
+                let chains = self.chains::<S, 1>(s, values, &columns_of[i * n_tiles..][..n_tiles], pixels);
+                for j in 0..WIDTH {
+                    all[i * WIDTH + j] = chains[0][j];
+                }
             }
         }
-    }
-    if n_valid < T::LANES {
-        // The lanes of samples that do not exist hold anything.
-        let valid = s.first(n_valid);
-        for j in 0..X {
-            for i in 0..KERNELS {
-                all[j][i] = s.select(valid, all[j][i], s.zero());
+        if self.n_valid < T::LANES {
+            // The lanes of samples that do not exist hold anything.
+            let valid = s.first(self.n_valid);
+            for i in 0..K * WIDTH {
+                all[i] = s.select(valid, all[i], s.zero());
             }
         }
+        for i in 0..const { (K * WIDTH).div_ceil(8) } {
+            let mut eight = [s.zero(); 8];
+            for j in 0..8 {
+                eight[j] = all[i * 8 + j];
+            }
+            s.store(s.add(s.load(&sums[i]), s.fold(eight)), &mut sums[i]);
+        }
     }
-    for j in 0..X {
-        s.store(s.add(s.load(&sums[j]), s.fold(all[j])), &mut sums[j]);
+
+    /// The sums of `N` output channels by lanes.
+    #[inline(always)]
+    fn chains<S: Simd<T>, const N: usize>(
+        &self,
+        s: S,
+        values: &[T::Lanes],
+        columns_of: &[T::Bytes],
+        pixels: &[T::Lanes],
+    ) -> [[S::V; WIDTH]; N] {
+        let n_tiles = self.places.len();
+        let mut chains = [[s.zero(); WIDTH]; N];
+        let right = s.splat_bytes(1);
+        let mut of_kernels = [(&values[..0], &columns_of[..0]); N];
+        for i in 0..N {
+            let values = &values[i * G::COLUMNS * n_tiles..][..G::COLUMNS * n_tiles];
+            of_kernels[i] = (values, &columns_of[i * n_tiles..][..n_tiles]);
+        }
+        for (t, &place) in self.places.iter().enumerate() {
+            let pixels: &[T::Lanes; PIXELS] = pixels[place..].first_chunk().expect("pixels of all tiles");
+            for i in 0..N {
+                let (values, columns_of) = of_kernels[i];
+                if const { G::COLUMNS == 1 } {
+                    let value = s.load(&values[t]);
+                    let is_right = s.eq_bytes(s.load_bytes(&columns_of[t]), right);
+                    for j in 0..WIDTH {
+                        let pixel = s.select(is_right, s.load(&pixels[j + 1]), s.load(&pixels[j]));
+                        chains[i][j] = s.mul_add(value, pixel, chains[i][j]);
+                    }
+                } else {
+                    let (left, right) = (s.load(&values[2 * t]), s.load(&values[2 * t + 1]));
+                    for j in 0..WIDTH {
+                        chains[i][j] = s.mul_add(left, s.load(&pixels[j]), chains[i][j]);
+                    }
+                    for j in 0..WIDTH {
+                        chains[i][j] = s.mul_add(right, s.load(&pixels[j + 1]), chains[i][j]);
+                    }
+                }
+            }
+        }
+        chains
     }
 }
 
-/// The same of `K` output channels from `first` on, by lanes.
-#[inline(always)]
-fn chains<T: Real, S: Simd<T>, const K: usize, const X: usize, const Q: usize>(
-    s: S,
-    values: &[[T::Lanes; KERNELS]],
-    (pixels, places): (&[[T::Lanes; X]], &[usize]),
-    first: usize,
-) -> [[S::V; K]; X] {
-    let mut chains = [[s.zero(); K]; X];
-    for (values, &place) in values.iter().zip(places) {
-        let pixels: &[[T::Lanes; X]; PIXELS] = pixels[place..].first_chunk().expect("pixels of all tiles");
-        let mut products = [s.zero(); X];
-        for j in 0..X {
-            let mut d = [s.zero(); PIXELS];
-            for i in 0..PIXELS {
-                d[i] = s.load(&pixels[i][j]);
-            }
-            products[j] = of_pixels(s, d)[Q];
-        }
-        for i in 0..K {
-            let value = s.load(&values[first + i]);
-            for j in 0..X {
-                chains[j][i] = s.mul_add(value, products[j], chains[j][i]);
-            }
-        }
-    }
-    chains
-}
-
-/// What the sums of products are for the taps, a vector of pairs of channels at a time.
+/// What the sums of products are for the taps, unless one of them is infinite or very large.
 struct Taps<'a, T: Real> {
     part: &'a Part,
     /// Input channels that there are weights for.
@@ -461,51 +481,44 @@ struct Taps<'a, T: Real> {
 }
 
 impl<T: Real> Kernel<T> for Taps<'_, T> {
-    type Output = ();
+    /// Whether it was computed.
+    type Output = bool;
 
     #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) {
+    fn run<S: Simd<T>>(self, s: S) -> bool {
+        if !are_moderate(s, &[], self.sums, T::LANES) {
+            return false;
+        }
         let Part { kernels, channels } = self.part;
-        // What is left of a sum, and as many vectors as give one of whole sums.
-        let n_left = const { T::LANES / KERNELS };
-        let n_sums = self.part.n_sums::<T>();
-        for first in (0..n_sums).step_by(n_left) {
-            let mut rows = [[s.zero(); PRODUCTS]; WIDTH];
-            for across in 0..PRODUCTS {
-                let mut sums = [s.zero(); PRODUCTS];
-                for down in 0..PRODUCTS {
-                    let left = &self.sums[(down * PRODUCTS + across) * n_sums + first..][..n_left];
-                    let mut whole = T::ZERO_LANES;
-                    for (whole, left) in whole.as_mut().iter_mut().zip(T::flat(left).chunks_exact(n_left)) {
-                        *whole = if n_left == 2 { left[0] + left[1] } else { left[0] };
+        // What is left of a sum.
+        let n_left = const { T::LANES / 8 };
+        let sums = self.sums.as_chunks::<FOLDED>().0.chunks_exact(PRODUCTS * channels.len());
+        for (block, sums) in self.part.blocks().zip(sums) {
+            for (c, channel) in channels.clone().enumerate() {
+                let mut taps = [[T::ZERO_LANES; FOLDED]; WIDTH];
+                for i in 0..FOLDED {
+                    let mut products = [s.zero(); PRODUCTS];
+                    for product in 0..PRODUCTS {
+                        products[product] = s.load(&sums[product * channels.len() + c][i]);
                     }
-                    sums[down] = s.load(&whole);
+                    let rows = to_taps(s, products);
+                    for ky in 0..WIDTH {
+                        s.store(rows[ky], &mut taps[ky][i]);
+                    }
                 }
-                let taps = to_taps(s, sums);
-                for ky in 0..WIDTH {
-                    rows[ky][across] = taps[ky];
-                }
-            }
-            let mut results = [[T::ZERO_LANES; WIDTH]; WIDTH];
-            for ky in 0..WIDTH {
-                let taps = to_taps(s, rows[ky]);
-                for kx in 0..WIDTH {
-                    s.store(taps[kx], &mut results[ky][kx]);
-                }
-            }
-            for lane in 0..T::LANES {
-                let vector = first + lane / KERNELS;
-                let (block, channel) = (vector / channels.len(), vector % channels.len());
-                let kernel = kernels.start + block * KERNELS + lane % KERNELS;
-                if kernel < kernels.end {
-                    let weights = kernel * self.n_channels + channels.start + channel;
+                for (i, kernel) in block.clone().enumerate() {
+                    let weights = (kernels.start + kernel) * self.n_channels + channel;
                     let dw = &mut self.dw[weights * WIDTH * WIDTH..][..WIDTH * WIDTH];
-                    for (dw, result) in dw.iter_mut().zip(results.as_flattened()) {
-                        *dw += result.as_ref()[lane];
+                    for (dw, taps) in dw.as_chunks_mut::<WIDTH>().0.iter_mut().zip(&taps) {
+                        let left = &T::flat(taps)[i * WIDTH * n_left..][..WIDTH * n_left];
+                        for (dw, left) in dw.iter_mut().zip(left.chunks_exact(n_left)) {
+                            *dw += if n_left == 2 { left[0] + left[1] } else { left[0] };
+                        }
                     }
                 }
             }
         }
+        true
     }
 }
 
