@@ -1,5 +1,6 @@
 //! What the gradients of a convolution's output are down the columns of its tiles, from all of them or from those of a pool.
 
+use super::lines;
 use crate::op::convolve::five::of_gradients;
 use crate::op::real::Real;
 use crate::op::simd::Simd;
@@ -57,7 +58,8 @@ impl<T: Real> Gradients<T> for Full<'_, T> {
                 for (r, oy) in (2 * row..self.height.min(2 * row + 2)).enumerate() {
                     under[r] = &self.dy[(plane * self.height + oy) * self.width..][..self.width];
                 }
-                let to = &mut to[2 * (i * rows.len() + down) * columns.len()..];
+                let line = 2 * (i * rows.len() + down) * columns.len();
+                let to = lines::<_, 4>(to, per_value, line..line + 2 * columns.len());
                 for (at, column) in (2 * columns.start..2 * columns.end).enumerate() {
                     let mut gradients = [s.zero(); 2];
                     for r in 0..2 {
@@ -67,7 +69,7 @@ impl<T: Real> Gradients<T> for Full<'_, T> {
                     }
                     let values = of_gradients(s, gradients);
                     for a in 0..4 {
-                        s.store(values[a], &mut to[a * per_value + at]);
+                        s.store(values[a], &mut to[a][at]);
                     }
                 }
             }
@@ -130,7 +132,8 @@ impl<T: Real> Gradients<T> for Pooled<'_, T> {
                 };
                 let (dy, arg) = (&self.dy[start..][..n_there], &self.arg[start..][..n_there]);
                 let line = (i * rows.len() + down) * columns.len();
-                let (to, columns_of) = (&mut to[line..], &mut columns_of[line..][..columns.len()]);
+                let columns_of = &mut columns_of[line..][..n_there];
+                let there = lines::<_, 4>(to, per_value, line..line + n_there);
                 for t in 0..n_there {
                     let (dy, arg) = (s.load(&dy[t]), s.load_bytes(&arg[t]));
                     let [mut upper, mut lower] = [s.zero(); 2];
@@ -140,15 +143,13 @@ impl<T: Real> Gradients<T> for Pooled<'_, T> {
                     lower = s.select(s.eq_bytes(arg, lower_right), dy, lower);
                     let values = of_gradients(s, [upper, lower]);
                     for a in 0..4 {
-                        s.store(values[a], &mut to[a * per_value + t]);
+                        s.store(values[a], &mut there[a][t]);
                     }
                     let column = s.select_bytes(s.eq_bytes(arg, lower_right), right, arg);
                     s.store_bytes(column, &mut columns_of[t]);
                 }
-                for t in n_there..columns.len() {
-                    for a in 0..4 {
-                        s.store(s.zero(), &mut to[a * per_value + t]);
-                    }
+                for to in lines::<_, 4>(to, per_value, line + n_there..line + columns.len()) {
+                    to.fill(T::ZERO_LANES);
                 }
             }
         }

@@ -303,12 +303,13 @@ impl<T: Real> Kernel<T> for Pixels<'_, '_, T> {
                         under[i] = &x[at * width + first_inside..][..end - start];
                     }
                 }
-                let to = &mut to[c * tiles.n_pixels() + down * n_across..];
-                for at in (0..start).chain(end..n_across) {
-                    for i in 0..PRODUCTS {
-                        s.store(s.zero(), &mut to[i * per_product + at]);
+                let line = c * tiles.n_pixels() + down * n_across;
+                for border in [line..line + start, line + end..line + n_across] {
+                    for to in lines::<_, PRODUCTS>(to, per_product, border) {
+                        to.fill(T::ZERO_LANES);
                     }
                 }
+                let to = lines::<_, PRODUCTS>(to, per_product, line + start..line + end);
                 for at in 0..end - start {
                     let mut values = [s.zero(); PIXELS];
                     for i in 0..PIXELS {
@@ -316,12 +317,19 @@ impl<T: Real> Kernel<T> for Pixels<'_, '_, T> {
                     }
                     let products = of_pixels(s, values);
                     for i in 0..PRODUCTS {
-                        s.store(products[i], &mut to[i * per_product + start + at]);
+                        s.store(products[i], &mut to[i][at]);
                     }
                 }
             }
         }
     }
+}
+
+/// The same line of `N` arrays that lie behind each other, each so long.
+#[inline(always)]
+fn lines<V, const N: usize>(arrays: &mut [V], len: usize, line: Range<usize>) -> [&mut [V]; N] {
+    let mut arrays = arrays.chunks_exact_mut(len);
+    std::array::from_fn(|_| &mut arrays.next().expect("as many arrays")[line.clone()])
 }
 
 /// The values of the gradients of some output channels.
