@@ -91,8 +91,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         job.part(samples).add(s, (&kys, &kxs), (&weights, is_whole), dw);
     }
     for (k, sum) in db.iter_mut().enumerate() {
-        *sum +=
-            if job.size == 2 && job.stride == 2 { job.bias::<S, 2>(s, k) } else { job.bias::<S, 0>(s, k) };
+        let is_covered = is_usual && job.out_width == 2 * job.pxs.len();
+        *sum += if is_covered { job.bias::<S, true>(s, k) } else { job.bias::<S, false>(s, k) };
     }
     Ok(())
 }
@@ -316,45 +316,35 @@ impl<T: Real> Job<'_, T> {
     }
 
     /// The gradient of the bias of channel `k`. Four chains of additions, one for every fourth pixel of the convolution's
-    /// output: the order in which the sums of a channel run, without the zeros.
+    /// output: the order in which the sums of a channel run, without the zeros. `COVERED` says that windows of two by two cover all columns.
     #[inline(always)]
-    fn bias<S: Simd<T>, const Q: usize>(&self, s: S, k: usize) -> T {
+    fn bias<S: Simd<T>, const COVERED: bool>(&self, s: S, k: usize) -> T {
         let (plane, n_windows) = (self.pys.len() * self.pxs.len(), self.pxs.len());
-        let size = if Q > 0 { Q } else { self.size };
         let mut total = s.zero();
         for group in 0..self.n_samples.div_ceil(T::LANES) {
             let mut chains = [s.zero(); CHAINS];
             for py in self.pys.clone() {
                 let first = (group * self.n_kernels + k) * plane + (py - self.pys.start) * n_windows;
                 let (dy, arg) = (&self.dy[first..][..n_windows], &self.arg[first..][..n_windows]);
-                for qy in 0..size {
-                    let pixel = (py * self.stride + qy) * self.out_width + self.pxs.start * self.stride;
-                    // As seen from the row's first pixel, so that the chain of a column is known.
-                    let mut turned = [s.zero(); CHAINS];
-                    for i in 0..CHAINS {
-                        turned[i] = chains[(pixel + i) % CHAINS];
-                    }
-                    if Q == 2 {
-                        let (left, right) =
-                            (s.splat_bytes((qy * 2) as u8), s.splat_bytes((qy * 2 + 1) as u8));
-                        let [mut a, mut b, mut c, mut d] = turned;
+                if COVERED {
+                    // Pixels follow each other from row to row, so the next window always has the other two chains.
+                    for qy in 0..2 {
+                        let (left, right) = (s.splat_bytes(2 * qy), s.splat_bytes(2 * qy + 1));
                         for window in dy.iter().zip(arg) {
-                            (a, b) = (add_here(s, a, left, window), add_here(s, b, right, window));
-                            // The next window has the other two chains.
-                            (a, b, c, d) = (c, d, a, b);
-                        }
-                        turned = if n_windows.is_multiple_of(2) { [a, b, c, d] } else { [c, d, a, b] };
-                    } else {
-                        for (i, window) in dy.iter().zip(arg).enumerate() {
-                            for qx in 0..size {
-                                let chain = &mut turned[(i * self.stride + qx) % CHAINS];
-                                let here = s.splat_bytes((qy * size + qx) as u8);
-                                *chain = add_here(s, *chain, here, window);
-                            }
+                            let [a, b, c, d] = chains;
+                            chains = [c, d, add_here(s, a, left, window), add_here(s, b, right, window)];
                         }
                     }
-                    for i in 0..CHAINS {
-                        chains[(pixel + i) % CHAINS] = turned[i];
+                    continue;
+                }
+                for qy in 0..self.size {
+                    let pixel = (py * self.stride + qy) * self.out_width + self.pxs.start * self.stride;
+                    for (i, window) in dy.iter().zip(arg).enumerate() {
+                        for qx in 0..self.size {
+                            let chain = &mut chains[(pixel + i * self.stride + qx) % CHAINS];
+                            let here = s.splat_bytes((qy * self.size + qx) as u8);
+                            *chain = add_here(s, *chain, here, window);
+                        }
                     }
                 }
             }
