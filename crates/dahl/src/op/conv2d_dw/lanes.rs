@@ -1,7 +1,7 @@
 //! A block of output channels by taps in registers, lanes over samples: per output pixel one vector of `dy` per channel and
 //! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
 //! groups, and across lanes once at the end; the padding lanes of a ragged group are not added. Few samples are computed one at a time (`few`),
-//! and 5x5 taps over several channels by fewer multiplications (`reduced`).
+//! and 5x5 taps by fewer multiplications (`reduced`).
 
 use super::few::{add_few, has_whole};
 use super::reduced::{Full, Reduced};

@@ -18,8 +18,8 @@
 //! nor the blocks show in the bits.
 //!
 //! Rounding is relative to sums and differences of pixels, not to each product, but chains are shorter: for values as in training, the error is
-//! 0.6 to 1.7 times that of the plain way, and a test holds it below twice. Infinities would become NaN where they are subtracted, and
-//! very large values overflow, so a call with such is left to the plain way as a whole.
+//! 0.5 to 1.3 times that of the plain way, and a test holds it below 1.5. Infinities would become NaN where they are subtracted, and
+//! very large values overflow, which shows in the sums, so a call with such is left to the plain way as a whole.
 
 mod gradients;
 
@@ -624,9 +624,12 @@ mod tests {
 
     #[test]
     fn it_rounds_about_as_the_plain_way_does() {
-        for (n_samples, channels, pad, image) in
-            [(16, [16, 6], 0, [14, 14]), (37, [9, 5], 2, [11, 12]), (16, [7, 3], 2, [28, 28])]
-        {
+        for (n_samples, channels, pad, image) in [
+            (16, [16, 6], 0, [14, 14]),
+            (37, [9, 5], 2, [11, 12]),
+            (16, [7, 3], 2, [28, 28]),
+            (16, [6, 1], 2, [28, 28]),
+        ] {
             let example = Example::new(n_samples, channels, pad, image);
             let all = values(example.full.len(), 4);
             for dy in [&example.full, &all] {
@@ -640,7 +643,25 @@ mod tests {
                 }
                 let [reduced, plain] = squares.map(|sum| (sum / reduced.len() as f64).sqrt());
                 println!("{channels:?}, {image:?}: {reduced:.2e} and {plain:.2e}, {:.2}", reduced / plain);
-                assert!(reduced < 2.0 * plain, "{channels:?}, {image:?}: {reduced:e} and {plain:e}");
+                assert!(reduced < 1.5 * plain, "{channels:?}, {image:?}: {reduced:e} and {plain:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_overflows_is_left_alone() {
+        // Of one part, and of two.
+        for channels in [[7, 3], [7, 13]] {
+            for (pixel, gradient) in [(f32::INFINITY, 1.0), (1.0, f32::NAN), (3e38, 1.0), (1e30, 1e30)] {
+                let mut example = Example::new(16, channels, 0, [12, 12]);
+                // The middle of an image, of a sample whose window has a gradient.
+                example.x[(2 * 144 + 6 * 12 + 6) * 16..][..16].fill(pixel);
+                example.full[(4 * 64 + 3 * 8 + 3) * 16..][..16].fill(gradient);
+                let mut dw = vec![1.0; channels[0] * channels[1] * WIDTH * WIDTH];
+                let (x, axes) = ((f32::lanes(&example.x), 16), example.axes.each_ref());
+                let reduced = Reduced::new(&channels, x, channels, axes).expect("a usual form");
+                assert!(!reduced.add(&example.full(&example.full), &mut dw), "{pixel} and {gradient}");
+                assert!(dw.iter().all(|&value| value == 1.0));
             }
         }
     }
@@ -654,6 +675,9 @@ mod tests {
             (33, [13, 4], 3, [8, 7]),
             (17, [9, 14], 1, [23, 12]),
             (16, [70, 3], 0, [12, 13]),
+            (19, [6, 1], 2, [28, 28]),
+            (16, [3, 2], 2, [8, 9]),
+            (16, [5, 1], 0, [12, 22]),
         ] {
             let mut example = Example::new(n_samples, channels, pad, image);
             // Lanes without a sample, and windows without a gradient.

@@ -2,8 +2,8 @@
 //! the gradients of a row of the convolution's output come from `dy`, lane by lane where `arg` names that place, and are zero
 //! elsewhere. Kernels three wide have all their rows in one block, so that a gradient is selected once for nine
 //! multiply-adds. Sums run lane by lane over the pixels of a group, then over groups, and across lanes once at the end; the
-//! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`], and 5x5 taps over several channels, as
-//! without a pool, one with fewer multiplications (`conv2d_dw/reduced`).
+//! padding lanes of a ragged group are not added. The usual pools have a quicker way, [`pairs`], and 5x5 taps one with
+//! fewer multiplications (`conv2d_dw/reduced`).
 
 mod pairs;
 
@@ -91,7 +91,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
         job.part(samples).add(s, (&kys, &kxs), (&weights, is_whole), dw);
     }
     for (k, sum) in db.iter_mut().enumerate() {
-        let is_covered = is_usual && job.out_width == 2 * job.pxs.len();
+        let is_covered = job.size == 2 && job.stride == 2 && job.out_width == 2 * job.pxs.len();
         *sum += if is_covered { job.bias::<S, true>(s, k) } else { job.bias::<S, false>(s, k) };
     }
     Ok(())
