@@ -167,7 +167,7 @@ impl Dynamic {
             self.set_up(step + GENERATIONS);
             self.complete.store(step + 1, Ordering::SeqCst);
             self.admit();
-            self.host.tell(step + 1);
+            self.host.tell(step + 1, || self.finished());
             step += 1;
         }
     }

@@ -28,11 +28,14 @@ impl Host {
         done
     }
 
-    /// Wakes it if this many finished steps may be what it waits for; to be called after they can be seen.
-    pub fn tell(&self, steps: u64) {
-        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`).
+    /// Wakes it if this many finished steps may be what it waits for, and `finished` says that they are; to be called after they can be
+    /// seen. Many tasks may be the last of a step, and waking somebody for nothing costs as much as a task.
+    pub fn tell(&self, steps: u64, finished: impl Fn() -> u64) {
+        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`); and of two workers that finish
+        // at once, at least one sees both.
         fence(Ordering::SeqCst);
-        if steps >= self.wanted.load(Ordering::Relaxed) {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if steps >= wanted && finished() >= wanted {
             self.bell.ring();
         }
     }

@@ -152,7 +152,7 @@ impl Replay {
         unsafe { self.program.execute(worker, float.task as usize, step) };
         float.done.store(step + 1, Ordering::Release);
         self.workers_bell.ring();
-        self.host.tell(step + 1);
+        self.host.tell(step + 1, || self.finished());
         Take::Executed
     }
 
@@ -204,7 +204,7 @@ impl Replay {
             track.position = 0;
             track.step += 1;
             self.clocks[worker].0.store(track.step * list.len() as u64, Ordering::Release);
-            self.host.tell(track.step);
+            self.host.tell(track.step, || self.finished());
         }
     }
 }

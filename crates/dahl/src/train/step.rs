@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 const DEPTH: RangeInclusive<usize> = 4..=64;
 
 /// About what the steps that are ahead may compute: some hundredths of a second.
-const FLOPS_AHEAD: f64 = 2e9;
+const FLOPS_AHEAD: f64 = 8e9;
 
 /// Number of the stream that the counters of dropout come from.
 const COUNTERS: u64 = 0xD0;
