@@ -19,6 +19,20 @@ impl Window {
         (output * self.stride + tap).checked_sub(self.pad).filter(|input| inputs.contains(input))
     }
 
+    /// Whether windows of `size` are squares of two side by side, the first at the first pixel and the last inside of the image, by
+    /// rows and columns of pixels and of windows.
+    pub(crate) fn is_side_by_side(
+        self,
+        size: usize,
+        pixels: [&Range<usize>; 2],
+        windows: [&Range<usize>; 2],
+    ) -> bool {
+        let covers = |(pixels, windows): (&Range<usize>, &Range<usize>)| {
+            pixels.start == 2 * windows.start && 2 * windows.end <= pixels.end
+        };
+        (size, self.stride, self.pad) == (2, 2, 0) && pixels.into_iter().zip(windows).all(covers)
+    }
+
     /// The output whose window has this tap on this input, if it lies in `outputs`.
     #[inline(always)]
     pub(crate) fn output(self, input: usize, tap: usize, outputs: &Range<usize>) -> Option<usize> {

@@ -15,14 +15,7 @@ pub(super) fn max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
     let [n_samples, n_channels, ..] = *y.region().shape() else { unreachable!("y has four dimensions") };
     let (oys, oxs) = (y.region().range(2), y.region().range(3));
     let (x, y, arg) = (x.contiguous(), y.contiguous(), arg.contiguous());
-    // Squares of two side by side, of which none reaches over the border.
-    let is_simple = size == 2
-        && window.stride == 2
-        && window.pad == 0
-        && !call.accumulate()
-        && (rows.start, columns.start) == (2 * oys.start, 2 * oxs.start)
-        && 2 * oys.end <= rows.end
-        && 2 * oxs.end <= columns.end;
+    let is_simple = !call.accumulate() && window.is_side_by_side(size, [&rows, &columns], [&oys, &oxs]);
     let mut at = 0;
     for plane in 0..n_samples * n_channels {
         let x = &x[plane * rows.len() * columns.len()..][..rows.len() * columns.len()];

@@ -23,13 +23,7 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     let (out_height, out_width) = (oys.len(), oxs.len());
     let (arg, dy) = (T::bytes(arg.contiguous()), T::lanes(dy.contiguous()));
     let dx = T::lanes_mut(dx.contiguous());
-    let is_simple = size == 2
-        && window.stride == 2
-        && window.pad == 0
-        && !call.accumulate()
-        && (rows.start, columns.start) == (2 * oys.start, 2 * oxs.start)
-        && 2 * oys.end <= rows.end
-        && 2 * oxs.end <= columns.end;
+    let is_simple = !call.accumulate() && window.is_side_by_side(size, [&rows, &columns], [&oys, &oxs]);
     for plane in 0..n_planes {
         let arg = &arg[plane * out_height * out_width..][..out_height * out_width];
         let dy = &dy[plane * out_height * out_width..][..out_height * out_width];
