@@ -17,7 +17,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d, 4, [L R R L]; lanes::flat, 1, [R R R R]),
+    super::implementations!(reference, lanes::conv2d, 5, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1));

@@ -46,11 +46,11 @@ pub(super) fn add_few<T: Real>(
 
 /// For samples one after another.
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if has_whole(call, [1, 2]) && add_rows::<T>(call) { Ok(()) } else { super::reference::<T>(call) }
+    if has_whole(call, [1, 2]) && add_all::<T>(call) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 /// Returns whether there is a way to compute it.
-fn add_rows<T: Real>(call: &Call<'_>) -> bool {
+fn add_all<T: Real>(call: &Call<'_>) -> bool {
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
     let mut dw = call.output::<T>(0);
     let window = Window { stride: call.int(0), pad: call.int(1) };

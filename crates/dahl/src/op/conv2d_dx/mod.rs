@@ -19,7 +19,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dx, 5, [L R L]; lanes::flat, 1, [R R R]),
+    super::implementations!(reference, lanes::conv2d_dx, 6, [L R L]; lanes::flat, 1, [R R R]),
 )
 .samples(sample)
 .few(suits_gradient);

@@ -19,7 +19,7 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_relu",
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu, 3, [L R R L]; lanes::flat, 1, [R R R R]),
+    super::implementations!(reference, lanes::conv2d_relu, 4, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1));

@@ -29,7 +29,7 @@ pub static CODELET: Codelet = Codelet::new(
     "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,py,px] arg[n,k,py,px] \
      where iy = oy*s+ky-p, ix = ox*s+kx-p, oy = py*t+qy, ox = px*t+qx, qy<q, qx<q",
     2.0,
-    super::implementations!(reference, lanes::conv2d_relu_max_pool, 5, [L R R L L]; lanes::flat, 1, [R R R R R]),
+    super::implementations!(reference, lanes::conv2d_relu_max_pool, 6, [L R R L L]; lanes::flat, 1, [R R R R R]),
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1));

@@ -16,9 +16,8 @@
 //!
 //! Of a window's two by two places at most one has a gradient, but lanes have theirs where they like. Where the convolution moves by
 //! one, a row of a window takes one multiply-add and one selection per tap instead of two multiply-adds, which units that can do both at
-//! once do in half the time: `lenet5`'s first takes 28 µs for 16 samples where the multiply-adds of the full gradient
-//! alone need 32. 5x5 taps over several channels take 49 multiply-adds per window instead of 100 (`conv2d_dw/reduced`): `lenet5`'s second
-//! takes 51 µs where selecting pixels takes 61, and the multiply-adds of the full gradient need 65. Rates count the arithmetic of the full
+//! once do in half the time. 5x5 taps take 35 multiply-adds and as many selections per window instead of 100 multiply-adds (`conv2d_dw/reduced`):
+//! `lenet5`'s two take 26 and 39 µs for 16 samples where the multiply-adds of the full gradients alone need 32 and 65. Rates count the arithmetic of the full
 //! gradient, so they may be above the peak.
 
 mod flat;

@@ -21,7 +21,7 @@ pub static CODELET: Codelet = Codelet::new(
     "relu_conv2d_dx",
     "dy[n,k,oy,ox] w[k,c,ky,kx] y[n,c,iy,ix] -> dx[n,c,iy,ix] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::relu_conv2d_dx, 4, [L R L L]; lanes::flat, 1, [R R R R]),
+    super::implementations!(reference, lanes::relu_conv2d_dx, 5, [L R L L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
 .few(suits_gradient);
