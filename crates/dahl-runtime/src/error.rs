@@ -1,7 +1,8 @@
 //! The one error of this crate: what went wrong, and where.
 
+use std::any::Any;
 use std::fmt;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// What this crate returns.
@@ -48,6 +49,19 @@ struct Inner {
     step: Option<u64>,
     worker: Option<usize>,
     location: Option<&'static Location<'static>>,
+}
+
+/// What a panic that was caught had to say. What it carried is dropped; should that panic as well, it is forgotten.
+#[cold]
+pub fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("(no message)").to_string();
+    // A second panic carries something too, whose drop may panic again, so nobody drops that.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(second);
+    }
+    text
 }
 
 impl Error {

@@ -178,6 +178,13 @@ impl Region {
         (0..self.rank()).all(|i| self.lo[i].max(other.lo[i]) < self.hi[i].min(other.hi[i]))
     }
 
+    /// Whether the element at `index` is in this region.
+    #[inline(always)]
+    pub fn has(&self, index: &[usize]) -> bool {
+        index.len() == self.rank()
+            && (0..index.len()).all(|i| self.lo[i] <= index[i] && index[i] < self.hi[i])
+    }
+
     /// Whether every element of `other` is in this region.
     #[inline]
     pub fn contains(&self, other: &Region) -> bool {

@@ -22,6 +22,8 @@ pub struct CallSpec {
     pub scalars: Vec<f64>,
     /// Whether accumulating outputs add to what is there (true) or start afresh (false).
     pub accumulate: bool,
+    /// Whether an output may be the same memory as an input: the codelet [works in place](super::Codelet::in_place).
+    pub in_place: bool,
 }
 
 impl CallSpec {
@@ -92,9 +94,11 @@ impl<'a> Call<'a> {
     ///
     /// # Safety
     /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the elements
-    /// of its region, at their offsets), aligned to 64 bytes or at least to its element type, initialised, readable
-    /// for inputs and exclusively writable for outputs for as long as the call lives. An input may point to the
-    /// same memory as an output only if the codelet [works in place](crate::codelet::Codelet::in_place). Engines keep this by executing a graph whose edges order every conflicting pair.
+    /// of its region, at their offsets), aligned to 64 bytes or at least to its element type and initialised. Every
+    /// region must lie inside of its tile. For as long as the call lives, the elements of the regions of inputs must be
+    /// readable, and those of outputs exclusively writable; other elements of the tiles may be in use elsewhere. An input
+    /// may point to the same memory as an output only if [`CallSpec::in_place`] says so. Engines keep this by
+    /// executing a graph whose edges order every conflicting pair.
     pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
         Call { spec, pointers, taken: Cell::new(0) }
@@ -130,7 +134,7 @@ impl<'a> Call<'a> {
     pub fn input<T: Element>(&self, i: usize) -> View<'_, T> {
         assert!(i < self.spec.n_inputs, "input {i} of {}", self.spec.n_inputs);
         let (pointer, spec) = self.parts::<T>(i);
-        View { pointer, len: spec.span(), spec, memory: PhantomData }
+        View { pointer, len: spec.span(), spec, is_shared: self.is_shared(i), memory: PhantomData }
     }
 
     /// Output `i`, for writing (and reading, where it is also an input or accumulates).
@@ -139,20 +143,38 @@ impl<'a> Call<'a> {
     /// If there is another view of it: two would alias.
     pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
         assert!(i < 64 && self.taken.get() >> i & 1 == 0, "output {i} is taken twice");
-        let (pointer, spec) = self.parts::<T>(self.spec.n_inputs + i);
+        let arg = self.spec.n_inputs + i;
+        let (pointer, spec) = self.parts::<T>(arg);
+        let is_shared = self.is_shared(arg);
         let taken = Taken { all: &self.taken, bit: 1 << i };
         taken.all.set(taken.all.get() | taken.bit);
-        ViewMut { pointer, len: spec.span(), spec, memory: PhantomData, _taken: taken }
+        ViewMut { pointer, len: spec.span(), spec, is_shared, memory: PhantomData, _taken: taken }
     }
 
-    /// The two ends of elementwise work: input `i` and output 0, checked to hold the region of output 0.
-    fn elementwise<T: Element>(&self, i: usize) -> (*mut T, &'a ArgSpec) {
+    /// Whether an argument lies in the same memory as one that is on the other side of the arrow.
+    fn is_shared(&self, arg: usize) -> bool {
+        let CallSpec { args, n_inputs, in_place, .. } = self.spec;
+        if !in_place {
+            return false;
+        }
+        let bytes = |arg: usize| {
+            let (start, spec) = (self.pointers[arg] as usize, &args[arg]);
+            if spec.region.is_empty() { 0..0 } else { start..start + spec.span() * spec.dtype.bytes() }
+        };
+        let own = bytes(arg);
+        let mut others = if arg < *n_inputs { *n_inputs..args.len() } else { 0..*n_inputs };
+        others.any(|other| own.start.max(bytes(other).start) < own.end.min(bytes(other).end))
+    }
+
+    /// One end of elementwise work: an argument that is checked to have the region of output 0 to itself.
+    fn elementwise<T: Element>(&self, arg: usize) -> (*mut T, &'a ArgSpec) {
         let (_, out) = self.parts::<T>(self.spec.n_inputs);
-        let (pointer, spec) = self.parts::<T>(i);
+        let (pointer, spec) = self.parts::<T>(arg);
+        let has_region = spec.region.rank() == out.region.rank() && spec.region.contains(&out.region);
         assert!(
-            spec.tile.rank() == out.region.rank() && spec.tile.contains(&out.region),
-            "argument {i} holds {}, not the region {} of the output",
-            spec.tile,
+            out.region.is_empty() || has_region,
+            "argument {arg} is given for {}, not for the region {} of the output",
+            spec.region,
             out.region
         );
         (pointer, spec)
@@ -166,7 +188,7 @@ impl<'a> Call<'a> {
         for_each_index(&out.region, |index| {
             let i = a.layout.offset(&a.tile, index);
             let o = out.layout.offset(&out.tile, index);
-            // SAFETY: `elementwise` checked that both tiles hold the region, the tiles are valid by
+            // SAFETY: `elementwise` checked that the index is in the regions of both, which are valid by
             // `Call::new`, and the read ends before the write, so that shared memory is fine.
             unsafe { to.add(o).write(f(from.add(i).read())) }
         });
@@ -182,7 +204,7 @@ impl<'a> Call<'a> {
             let i = a.layout.offset(&a.tile, index);
             let j = b.layout.offset(&b.tile, index);
             let o = out.layout.offset(&out.tile, index);
-            // SAFETY: as in `map`: all three tiles hold the region, and both reads end before the write.
+            // SAFETY: as in `map`: the index is in all three regions, and both reads end before the write.
             unsafe { to.add(o).write(f(first.add(i).read(), second.add(j).read())) }
         });
     }
@@ -289,6 +311,8 @@ pub struct View<'a, T> {
     /// Elements from `pointer` on that offsets may reach.
     len: usize,
     spec: &'a ArgSpec,
+    /// Whether an output may lie in the same memory, so that no slice of it may be made.
+    is_shared: bool,
     memory: PhantomData<&'a [T]>,
 }
 
@@ -298,6 +322,8 @@ pub struct ViewMut<'a, T> {
     /// Elements from `pointer` on that offsets may reach.
     len: usize,
     spec: &'a ArgSpec,
+    /// Whether an input lies in the same memory, so that no slice of it may be made.
+    is_shared: bool,
     memory: PhantomData<&'a mut [T]>,
     _taken: Taken<'a>,
 }
@@ -336,7 +362,7 @@ macro_rules! view_accessors {
             self.spec.layout
         }
 
-        /// The element at `index` (in coordinates of the whole array).
+        /// The element at `index` (in coordinates of the whole array), which must be in the region.
         #[inline(always)]
         pub fn at<const R: usize>(&self, index: [usize; R]) -> T {
             self.get(&index)
@@ -345,15 +371,27 @@ macro_rules! view_accessors {
         /// The element at `index`, for kernels that work at any rank.
         #[inline(always)]
         pub fn get(&self, index: &[usize]) -> T {
-            // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
+            // SAFETY: `offset` checks that the element is in the region, which `Call::new`'s caller vouches for.
             unsafe { self.pointer.add(self.offset(index)).read() }
         }
 
+        /// Where an element of the region lies. Others of the tile are none of this call's business: another task may
+        /// be writing them, or the program may hold a guard of them.
         #[inline(always)]
         fn offset(&self, index: &[usize]) -> usize {
+            assert!(self.spec.region.has(index), "index {index:?} is outside of {}", self.spec.region);
             let offset = self.spec.layout.offset(&self.spec.tile, index);
-            assert!(offset < self.len, "index {index:?} is outside of {}", self.spec.region);
+            debug_assert!(offset < self.len, "{} is outside of {}", self.spec.region, self.spec.tile);
             offset
+        }
+
+        /// Refuses a slice of memory that is an input and an output at the same time.
+        #[inline(always)]
+        fn check_slice(&self) {
+            assert!(
+                !self.is_shared,
+                "an input and an output are the same memory, of which no slice can be had: use `pieces` or elements"
+            );
         }
     };
 }
@@ -361,12 +399,12 @@ macro_rules! view_accessors {
 impl<'a, T: Element> View<'a, T> {
     view_accessors!();
 
-    /// One row of a two-dimensional region in row-major order.
+    /// One row of a two-dimensional region in row-major order. Not of memory that is also an output's.
     pub fn row(&self, row: usize) -> &'a [T] {
+        self.check_slice();
         assert!(self.spec.layout == Layout::RowMajor && self.spec.region.range(0).contains(&row));
         let columns = self.spec.region.range(1);
         let start = if columns.is_empty() { 0 } else { self.offset(&[row, columns.start]) };
-        assert!(start + columns.len() <= self.len, "row {row} is outside of {}", self.spec.tile);
         // SAFETY: the row is part of the region, which `Call::new`'s caller vouches for and nobody else writes to.
         unsafe { slice::from_raw_parts(self.pointer.add(start), columns.len()) }
     }
@@ -380,8 +418,10 @@ impl<'a, T: Element> View<'a, T> {
         unsafe { Pieces::new(self.pointer.add(range.start).cast(), range.len() / N) }
     }
 
-    /// The memory of the region, which must be contiguous: for implementations that need layouts.
+    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of memory that is
+    /// also an output's, for which there are [pieces](View::pieces).
     pub fn contiguous(&self) -> &'a [T] {
+        self.check_slice();
         let range = contiguous_range(self.spec, self.len);
         // SAFETY: the range is the region, which `Call::new`'s caller vouches for and nobody else writes to.
         unsafe { slice::from_raw_parts(self.pointer.add(range.start), range.len()) }
@@ -391,7 +431,7 @@ impl<'a, T: Element> View<'a, T> {
 impl<'a, T: Element> ViewMut<'a, T> {
     view_accessors!();
 
-    /// Writes the element at `index` (in coordinates of the whole array).
+    /// Writes the element at `index` (in coordinates of the whole array), which must be in the region.
     #[inline(always)]
     pub fn set<const R: usize>(&mut self, index: [usize; R], value: T) {
         self.put(&index, value);
@@ -400,7 +440,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Writes the element at `index`, for kernels that work at any rank.
     #[inline(always)]
     pub fn put(&mut self, index: &[usize], value: T) {
-        // SAFETY: `offset` checks that the element lies in memory that `Call::new`'s caller vouches for.
+        // SAFETY: `offset` checks that the element is in the region, to which `Call::new`'s caller grants exclusive access.
         unsafe { self.pointer.add(self.offset(index)).write(value) }
     }
 
@@ -446,8 +486,10 @@ impl<'a, T: Element> ViewMut<'a, T> {
         unsafe { PiecesMut::new(self.pointer.add(range.start).cast(), range.len() / N) }
     }
 
-    /// The memory of the region, which must be contiguous: for implementations that need layouts.
+    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of memory that is
+    /// also an input's, for which there are [pieces](ViewMut::pieces).
     pub fn contiguous(&mut self) -> &mut [T] {
+        self.check_slice();
         let range = contiguous_range(self.spec, self.len);
         // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access.
         unsafe { slice::from_raw_parts_mut(self.pointer.add(range.start), range.len()) }

@@ -32,7 +32,7 @@ pub struct Codelet {
     /// The implementations, the scalar reference first.
     pub implementations: &'static [Implementation],
     /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling, by
-    /// element or by [`Pieces`], and read nothing that they have overwritten.
+    /// element or by [`Pieces`], and read nothing that they have overwritten. Slices of memory that is both are refused.
     pub in_place: bool,
     /// Draws calls that the codelet can be tried on: what conformance tests go by.
     pub sample: Option<fn(&mut Draw) -> Sample>,

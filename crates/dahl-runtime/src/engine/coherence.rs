@@ -7,12 +7,12 @@
 //! of a block only keeps two readers from copying at the same time.
 
 use crate::graph::{Block, Blocks, Lowered};
-use crate::machine::{HOST, MemoryId};
+use crate::machine::{HOST, MAX_MEMORIES, MemoryId};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::spin_loop;
 
-/// Set while a block is being copied; the other bits say where it is valid.
-const LOCKED: u32 = 1 << 31;
+/// Set while a block is being copied; the bits below say where it is valid.
+const LOCKED: u32 = 1 << MAX_MEMORIES;
 
 /// The blocks of a lowered graph and where they are valid.
 pub(super) struct Coherence {
@@ -23,7 +23,7 @@ pub(super) struct Coherence {
 }
 
 impl Coherence {
-    /// The blocks of a graph, all valid in the host's memory.
+    /// The blocks of a graph, all valid in the host's memory. There must not be more than [`MAX_MEMORIES`].
     pub fn new(lowered: &Lowered) -> Self {
         let blocks = lowered.blocks();
         let mut n_states = 0;

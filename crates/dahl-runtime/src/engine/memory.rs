@@ -157,6 +157,11 @@ impl Store {
         self.entries.get_mut(id.0).map_or(Ok(()), Entry::own)
     }
 
+    /// The element type of an array.
+    pub fn dtype(&self, id: StateId) -> Option<Dtype> {
+        self.entries.get(id.0).map(|entry| entry.dtype)
+    }
+
     /// Address and size in bytes of an array, for engines. What is done through the address must respect that the
     /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run. Nothing may be
     /// written there unless the array has memory of its [own](Store::own).

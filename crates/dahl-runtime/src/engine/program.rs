@@ -10,10 +10,10 @@ use super::memory::{Held, Store};
 use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
 use crate::arena::ALIGN;
-use crate::array::Element;
+use crate::array::{Dtype, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
-use crate::machine::{HOST, MemoryId, Unit};
+use crate::machine::{HOST, MAX_MEMORIES, MemoryId, Unit};
 use crate::plan::MemoryPlan;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Mutex, lock};
@@ -39,6 +39,7 @@ pub(super) struct Program {
     /// Where the arguments of each task lie.
     places: Vec<Vec<Place>>,
     kinds: Vec<BufferKind>,
+    dtypes: Vec<Dtype>,
     /// Whether any task writes a buffer.
     is_written: Vec<bool>,
     /// Bytes of each buffer's version.
@@ -65,7 +66,15 @@ impl Program {
         trace_capacity: usize,
         workspace: &Workspace,
     ) -> Result<Self> {
-        let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
+        let last_memory = units.iter().map(|unit| unit.memory).max().unwrap_or(HOST);
+        if last_memory >= MAX_MEMORIES {
+            let last = MAX_MEMORIES - 1;
+            let message = format!(
+                "a unit computes in memory {last_memory}, and memories have the numbers 0 to {last}: use fewer of them"
+            );
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let n_memories = last_memory + 1;
         let (mut memories, mut bytes) = (Vec::new(), Vec::new());
         for memory in 0..n_memories {
             // Other memories than the host's also need room for copies of the state.
@@ -94,6 +103,7 @@ impl Program {
             runner: Runner::new(lowered, units.len(), trace_capacity, n_memories > 1),
             places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
             kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),
+            dtypes: lowered.buffers.iter().map(|buffer| buffer.dtype).collect(),
             is_written,
             sizes: lowered.buffers.iter().map(|buffer| buffer.bytes).collect(),
             strides: (0..lowered.buffers.len()).map(stride).collect(),
@@ -116,8 +126,9 @@ impl Program {
             if self.is_written[i] {
                 store.own(id)?;
             }
+            let is_same = store.dtype(id) == Some(self.dtypes[i]);
             match store.raw(id) {
-                Some((pointer, bytes)) if bytes == self.sizes[i] => {
+                Some((pointer, bytes)) if is_same && bytes == self.sizes[i] => {
                     self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
                 }
                 _ if store.is_lost() => {

@@ -5,13 +5,12 @@
 
 use super::local::Padded;
 use crate::codelet::{ArgSpec, Call, CallSpec, Kernel};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, panic_message};
 use crate::graph::Lowered;
 use crate::machine::{HOST, MemoryId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 /// What is needed to call one task, close together.
@@ -164,12 +163,7 @@ pub(super) fn describe_arguments<'a>(names: impl Iterator<Item = &'a str>, specs
 /// Calls a kernel; its panic becomes an error.
 #[inline(always)]
 pub(super) fn call_kernel(kernel: Kernel, call: &Call<'_>) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(|| kernel(call))).unwrap_or_else(|panic| Err(panicked(&*panic)))
-}
-
-#[cold]
-fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::new(ErrorKind::Task, format!("a kernel panicked: {}", text.unwrap_or("(no message)")))
+    catch_unwind(AssertUnwindSafe(|| kernel(call))).unwrap_or_else(|panic| {
+        Err(Error::new(ErrorKind::Task, format!("a kernel panicked: {}", panic_message(panic))))
+    })
 }

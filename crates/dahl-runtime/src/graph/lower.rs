@@ -10,7 +10,7 @@
 use super::edges::data_edges;
 use super::lowered::{Access, Buffer, BufferKind, Gathered, Lowered, Place, Task};
 use super::tiles::{TileOf, Tiles, whole};
-use super::{Graph, Recorded, Role, Var};
+use super::{Graph, Recorded, Role, StateId, Var};
 use crate::array::{Dtype, Layout, Region, Shape};
 use crate::codelet::relation::{Accumulate, Mode, Split, Tile, TileSize};
 use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
@@ -28,6 +28,7 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
     if cut.tasks.len() != graph.tasks().len() || cut.layouts.len() != graph.arrays().len() {
         return Err(Error::new(ErrorKind::Plan, "the cut was made for another graph: make a new plan"));
     }
+    check_states(graph)?;
     let mut lowering = Lowering::new(graph, cut)?;
     for index in 0..graph.tasks().len() {
         lowering.task(index)?;
@@ -38,6 +39,23 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
     let mut lowered = lowering.out;
     lowered.edges = data_edges(&lowered.buffers, &lowered.tasks);
     Ok(lowered)
+}
+
+/// Refuses two arrays that stand for the same state: no edge would order the tasks of the one and of the other.
+fn check_states(graph: &Graph) -> Result<()> {
+    let mut seen: HashMap<StateId, &str> = HashMap::new();
+    for array in graph.arrays() {
+        if let Role::State(id) = array.role
+            && let Some(other) = seen.insert(id, &array.name)
+        {
+            let message = format!(
+                "{other} and {} are both recorded for state {}: record it once, and use views of that array",
+                array.name, id.0
+            );
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+    }
+    Ok(())
 }
 
 /// A line of the program.
@@ -128,7 +146,7 @@ impl<'a> Lowering<'a> {
         for (i, region) in tiles.regions().iter().enumerate() {
             let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
             let bytes = layout.len(region) * info.dtype.bytes();
-            self.out.buffers.push(Buffer { name, bytes, kind });
+            self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind });
         }
         self.out.rings.push((kind == BufferKind::Ring).then_some((first_buffer, info.role)));
         self.tiles.push(tiles);
@@ -236,6 +254,7 @@ impl<'a> Lowering<'a> {
                 ints: recorded.ints.clone(),
                 scalars: recorded.scalars.clone(),
                 accumulate,
+                in_place: recorded.codelet.in_place,
             };
             let points = recorded.bound.points_in(tile);
             self.out.tasks.push(Task {
@@ -332,7 +351,8 @@ impl<'a> Lowering<'a> {
             Some(&place) => place,
             None => {
                 let name = format!("{}{region}", self.graph.arrays()[var.array].name);
-                self.out.buffers.push(Buffer { name, bytes, kind: BufferKind::Temporary });
+                let kind = BufferKind::Temporary;
+                self.out.buffers.push(Buffer { name, dtype: var.dtype, bytes, kind });
                 let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
                 let pieces: Vec<Ready> = tiles
                     .iter()
@@ -437,9 +457,9 @@ impl<'a> Lowering<'a> {
         let buffers = &mut self.out.buffers;
         let partials = self.partials.entry(target).or_insert_with(|| {
             let name = format!("{}.parts", buffers[target].name);
-            buffers.push(Buffer { name, bytes: 0, kind: BufferKind::Temporary });
-            let (buffer, dtype) = (buffers.len() - 1, ready.spec.dtype);
-            Partials { buffer, dtype, stride: bytes, pending: BTreeMap::new() }
+            let dtype = ready.spec.dtype;
+            buffers.push(Buffer { name, dtype, bytes: 0, kind: BufferKind::Temporary });
+            Partials { buffer: buffers.len() - 1, dtype, stride: bytes, pending: BTreeMap::new() }
         });
         let size = &mut buffers[partials.buffer].bytes;
         *size = (*size).max(groups * partials.stride);

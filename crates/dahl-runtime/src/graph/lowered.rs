@@ -30,6 +30,8 @@ pub enum BufferKind {
 pub struct Buffer {
     /// The array and tile, for messages.
     pub name: String,
+    /// The element type.
+    pub dtype: Dtype,
     /// Size of one version.
     pub bytes: usize,
     /// What it is for.

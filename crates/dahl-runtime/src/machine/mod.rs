@@ -21,6 +21,9 @@ pub type MemoryId = usize;
 /// The memory that the program itself reads and writes.
 pub const HOST: MemoryId = 0;
 
+/// Memories that a run can use: where a block is valid is a bit for each of them in a word with a lock.
+pub const MAX_MEMORIES: usize = 31;
+
 /// What kind of unit it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitKind {

@@ -3,7 +3,7 @@
 //! It tells plans and graphs apart; it does not protect against anybody who wants two of them to look alike.
 
 use super::file::escaped;
-use crate::graph::{Graph, Lowered, Role};
+use crate::graph::{BufferKind, Graph, Lowered, Role};
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
@@ -41,12 +41,21 @@ impl Fingerprint {
 }
 
 impl Fingerprint {
-    /// The hash of a lowered graph: its tasks and what they touch, from which everything else follows.
+    /// The hash of a lowered graph: its buffers, its tasks and what they touch, from which everything else follows.
     pub fn of_lowered(lowered: &Lowered) -> Self {
         let mut hash = Fingerprint(BASIS);
         let mut add = |number: usize| hash.0 = (hash.0 ^ number as u128).wrapping_mul(PRIME);
         add(lowered.depth());
-        lowered.buffers().iter().for_each(|buffer| add(buffer.bytes));
+        add(lowered.buffers().len());
+        for buffer in lowered.buffers() {
+            add(buffer.bytes);
+            // A plan keeps no room for state, one place for what is temporary, and one per version for rings.
+            match buffer.kind {
+                BufferKind::Temporary => add(0),
+                BufferKind::Ring => add(1),
+                BufferKind::State(id) => [2, id.0].into_iter().for_each(&mut add),
+            }
+        }
         for task in lowered.tasks() {
             add(task.accesses.len());
             for access in &task.accesses {

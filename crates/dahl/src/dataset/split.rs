@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::batches::Batches;
 use crate::error::{Error, Result};
+use dahl_runtime::error::panic_message;
 
 /// Where images come from that are not kept in memory.
 ///
@@ -138,9 +139,7 @@ impl Split {
             // Files come from anywhere and decoders are not ours: a panic in one must not leave a trainer waiting.
             let read = AssertUnwindSafe(|| source.read(i, pixels));
             return panic::catch_unwind(read).unwrap_or_else(|cause| {
-                let text = cause.downcast_ref::<String>().map(String::as_str);
-                let text =
-                    text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+                let text = panic_message(cause);
                 let message =
                     format!("expected an image that can be decoded, but the decoder failed ({text})");
                 Err(Error::data(source.place(i), message))

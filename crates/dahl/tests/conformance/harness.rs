@@ -132,6 +132,7 @@ impl Prepared {
             ints: call.ints.to_vec(),
             scalars: call.scalars.to_vec(),
             accumulate: call.accumulate,
+            in_place: codelet.in_place,
         };
         let pointers = args.iter_mut().map(|arg| arg.memory.as_mut_ptr().cast()).collect();
         Prepared { spec, args, pointers, kernel: implementation.kernel }

@@ -450,6 +450,7 @@ impl Tasks {
             spec.ints.clone_from(&template.spec.ints);
             spec.n_inputs = template.spec.n_inputs;
             spec.accumulate = template.spec.accumulate;
+            spec.in_place = template.spec.in_place;
             scratch.template = known;
         }
         spec.scalars.clone_from(&body.scalars);

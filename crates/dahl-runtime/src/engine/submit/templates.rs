@@ -94,6 +94,7 @@ impl Template {
             ints: request.ints.to_vec(),
             scalars: Vec::new(),
             accumulate: request.accumulate,
+            in_place: request.codelet.in_place,
         };
         let keeps = |arg: &crate::codelet::relation::Arg| request.accumulate && arg.accumulate.is_some();
         let reads = relation.args().iter().map(|arg| arg.mode != Mode::Write || keeps(arg)).collect();

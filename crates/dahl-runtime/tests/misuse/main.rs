@@ -1,0 +1,42 @@
+//! Programs of safe code that would write where they must not, race, hang or compute nonsense, if nobody refused them.
+//! Each is a mistake that somebody could make, or try.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod kernels;
+mod states;
+mod units;
+
+use dahl_runtime::Result;
+use dahl_runtime::array::Dtype;
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
+use dahl_runtime::engine::{Pool, Session};
+use dahl_runtime::graph::{Graph, Lowered, lower};
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use std::sync::Arc;
+
+/// The only implementation of a codelet.
+const fn reference(kernel: Kernel) -> Implementation {
+    Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
+}
+
+/// `y = x`, element by element.
+static COPY: Codelet = Codelet::new("copy", "x[i] -> y[i]", 0.0, &[reference(copy)]);
+
+fn copy(call: &Call<'_>) -> Result<()> {
+    call.map(|x: f32| x);
+    Ok(())
+}
+
+/// A graph lowered without cutting anything.
+fn lowered(graph: &Graph) -> Result<Lowered> {
+    let options = CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() };
+    lower(graph, &Cut::heuristic(graph, &options)?)
+}
+
+/// A session of a graph on two workers.
+fn session(lowered: &Lowered, plan: &Plan) -> Result<Session> {
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    Session::new(&pool, lowered, plan, 0)
+}
