@@ -5,7 +5,7 @@
 use super::dynamic::Dynamic;
 use super::executor::Executor;
 use super::memory::Store;
-use super::pool::{Pool, Source};
+use super::pool::{Pool, Source, current_worker};
 use super::program::Program;
 use super::replay::Replay;
 use super::watchdog::{Watch, stuck};
@@ -123,6 +123,11 @@ impl Session {
         mut feed: impl FnMut(u64, &mut Ports<'_>),
         mut collect: impl FnMut(u64, &Outputs<'_>),
     ) -> Result<u64> {
+        if let Some(worker) = current_worker() {
+            let message =
+                "a run was begun from inside a task, which would wait for its own worker: run it elsewhere";
+            return Err(Error::new(ErrorKind::Usage, message).on_worker(worker));
+        }
         if let Some(error) = self.program.runner.failure() {
             return Err(error);
         }

@@ -1,15 +1,16 @@
 //! Kernels that reach for more than they were given, or panic in an unusual way.
 
-use super::{COPY, lowered, reference, session};
+use super::{COPY, copy, lowered, reference, session};
 use dahl_runtime::array::{Dtype, Params, submit, submit_in_place};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet};
-use dahl_runtime::engine::{Outputs, Ports, Store};
+use dahl_runtime::engine::{Outputs, Ports, Session, Store};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
 use dahl_runtime::schedule::Policy;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
+use std::sync::Mutex;
 
 fn runtime() -> Runtime {
     Runtime::new(&Machine::with_workers(2)).expect("a machine with CPU units")
@@ -21,12 +22,7 @@ fn assert_task_error(error: &Error, text: &str) {
 }
 
 /// Elementwise work although only the rows are indexed alike.
-static STRETCH: Codelet = Codelet::new("stretch", "x[i,j] -> y[i,k]", 0.0, &[reference(stretch)]);
-
-fn stretch(call: &Call<'_>) -> Result<()> {
-    call.map(|x: f32| x);
-    Ok(())
-}
+static STRETCH: Codelet = Codelet::new("stretch", "x[i,j] -> y[i,k]", 0.0, &[reference(copy)]);
 
 /// The tile of a window says how far apart its rows lie. Elementwise work beyond its region would read what belongs to
 /// others, and in the last row what belongs to nobody.
@@ -170,6 +166,32 @@ fn a_kernel_keeps_to_the_region_of_its_tile() -> Result<()> {
     Ok(())
 }
 
+/// Runs a session from inside a task.
+static NEST: Codelet = Codelet::new("nest", "x[i] -> y[i]", 0.0, &[reference(nest)]);
+
+static INNER: Mutex<Option<Session>> = Mutex::new(None);
+
+fn nest(_: &Call<'_>) -> Result<()> {
+    let mut inner = INNER.lock().unwrap();
+    inner.as_mut().expect("set by the test").run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).map(|_| ())
+}
+
+/// It would wait for the very worker that it runs on.
+#[test]
+fn a_run_is_not_begun_from_inside_a_task() -> Result<()> {
+    let mut graph = Graph::new(1);
+    let port = graph.port("p", Dtype::F32, [4]);
+    let output = graph.output("out", Dtype::F32, [4]);
+    graph.task(&NEST, Dtype::F32, &[port], &[output], &[], &[])?;
+    let lowered = lowered(&graph)?;
+    let plan = Plan::fixed(&lowered, 2);
+    *INNER.lock().unwrap() = Some(session(&lowered, &plan)?);
+    let error = session(&lowered, &plan)?.run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("begun from inside a task"), "{error}");
+    Ok(())
+}
+
 /// Panics with something that panics when it is dropped, and again when that is dropped.
 static BOMB: Codelet = Codelet::new("bomb", "x[i] -> y[i]", 0.0, &[reference(bomb)]);
 
@@ -185,14 +207,9 @@ impl Drop for Bomb {
 
 fn bomb(call: &Call<'_>) -> Result<()> {
     match call.scalar(0) {
-        0.0 => copy_all(call),
+        0.0 => copy(call),
         fuse => std::panic::panic_any(Bomb(fuse as u32)),
     }
-}
-
-fn copy_all(call: &Call<'_>) -> Result<()> {
-    call.map(|x: f32| x);
-    Ok(())
 }
 
 /// A worker that dies of it would leave the program waiting for ever.
