@@ -174,7 +174,7 @@ impl<'a, T: Real> Fit<'a, T> {
                 usage: trace.usage(),
             };
             self.position.is_told = true;
-            if self.position.batch == self.n_batches {
+            if self.position.batch >= self.n_batches {
                 self.position = self.position.next_epoch();
             }
             report.epochs.push(epoch);

@@ -63,7 +63,7 @@ impl Position {
 
     /// The first batch of the epoch after this one.
     pub fn next_epoch(&self) -> Self {
-        Position { epoch: self.epoch + 1, step: self.step, ..Position::START }
+        Position { epoch: self.epoch.saturating_add(1), step: self.step, ..Position::START }
     }
 
     /// Writes itself into the settings of a checkpoint. Numbers are printed so that they are read back to the last bit.
@@ -92,6 +92,45 @@ impl Position {
             is_told: number(settings, "position.is_told")?,
         })
     }
+
+    /// Refuses a position that no run is ever in that has `n_images` training images and takes `batch` of them in a step.
+    pub fn check(&self, n_images: usize, batch: usize) -> Result<()> {
+        let wrong = |why: String| {
+            Err(Error::setting(format!(
+                "the checkpoint is of no run on these images: {why}; take another one"
+            )))
+        };
+        let Position { epoch, batch: n_done, step, sums, is_told } = *self;
+        let n_batches = n_images.div_ceil(batch.max(1));
+        if epoch == 0 {
+            return wrong("its epoch is 0, and they are counted from 1".into());
+        }
+        if n_done > n_batches {
+            return wrong(format!("{n_done} batches of its epoch are done, and an epoch has {n_batches}"));
+        }
+        if n_done == n_batches && is_told {
+            return wrong(format!(
+                "its epoch has no batch left after {n_done}, and yet it is not the next one"
+            ));
+        }
+        let expected = (epoch as u64 - 1).checked_mul(n_batches as u64);
+        if expected.and_then(|steps| steps.checked_add(n_done as u64)) != Some(step) {
+            return wrong(format!(
+                "it is at step {step}, which is not after {n_done} of {n_batches} batches of epoch {epoch}"
+            ));
+        }
+        let seen = n_done.saturating_mul(batch).min(n_images);
+        if sums.n_images != seen {
+            return wrong(format!("its epoch has seen {} images, and not {seen}", sums.n_images));
+        }
+        if !(0.0..=seen as f64).contains(&sums.correct) {
+            return wrong(format!("{} of {seen} images were answered correctly", sums.correct));
+        }
+        if !sums.loss.is_finite() {
+            return wrong(format!("the losses of its epoch add up to {}", sums.loss));
+        }
+        Ok(())
+    }
 }
 
 fn number<N: FromStr>(settings: &BTreeMap<String, String>, key: &str) -> Result<N> {
@@ -116,5 +155,37 @@ mod tests {
         assert_eq!(Position::load(&settings).unwrap(), position);
         settings.insert("position.step".into(), "many".into());
         assert!(Position::load(&settings).unwrap_err().to_string().contains("'many' for position.step"));
+    }
+
+    #[test]
+    fn a_position_that_no_run_is_in_is_refused() {
+        // 10 images, 4 at a time: three batches, the last of two.
+        let sums = Sums { loss: 1.0, correct: 3.0, n_images: 8 };
+        let good = Position { epoch: 3, batch: 2, step: 8, sums, is_told: true };
+        let check = |position: Position| position.check(10, 4);
+        check(good).unwrap();
+        check(Position::START).unwrap();
+        let end = Position { batch: 3, step: 9, sums: Sums { n_images: 10, ..sums }, is_told: false, ..good };
+        check(end).unwrap();
+        check(end.next_epoch()).unwrap();
+        for wrong in [
+            Position { epoch: 0, ..good },
+            Position { epoch: 2, ..good },
+            Position { epoch: usize::MAX, ..good },
+            Position { batch: 1, ..good },
+            Position { batch: 4, step: 10, ..end },
+            Position { batch: usize::MAX, ..end },
+            Position { step: 9, ..good },
+            Position { step: u64::MAX, ..good },
+            Position { is_told: true, ..end },
+            Position { sums: Sums { n_images: 7, ..sums }, ..good },
+            Position { sums: Sums { correct: 9.0, ..sums }, ..good },
+            Position { sums: Sums { correct: -1.0, ..sums }, ..good },
+            Position { sums: Sums { correct: f64::NAN, ..sums }, ..good },
+            Position { sums: Sums { loss: f64::INFINITY, ..sums }, ..good },
+        ] {
+            let error = check(wrong).unwrap_err().to_string();
+            assert!(error.contains("of no run on these images"), "{wrong:?}: {error}");
+        }
     }
 }

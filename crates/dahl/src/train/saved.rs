@@ -3,6 +3,7 @@
 
 use super::position::Position;
 use super::run::Run;
+use super::state::Part;
 use super::{Checkpoint, Trainer};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -68,13 +69,20 @@ pub(super) fn restore<T: Real>(
             }
         }
     }
-    match differences.is_empty() {
-        true => Ok(position),
-        false => Err(Error::setting(format!(
+    if !differences.is_empty() {
+        return Err(Error::setting(format!(
             "the checkpoint is of another run: {}; go on with the settings it was made with",
             differences.join("; ")
-        ))),
+        )));
     }
+    if checkpoint.step != position.step {
+        let (step, other) = (checkpoint.step, position.step);
+        return Err(Error::setting(format!(
+            "the checkpoint says that it is of step {step} and of step {other}: take another one"
+        )));
+    }
+    position.check(run.data.train.len(), run.batches(Part::Train)[0])?;
+    Ok(position)
 }
 
 /// The trainer, with the plans of the checkpoint it goes on from, if it has no others and they can be executed here. If not, the

@@ -128,3 +128,69 @@ fn parse(bytes: &[u8]) -> std::result::Result<Checkpoint, String> {
     };
     Ok(Checkpoint { step, tensors, plan, settings: texts.into_iter().filter_map(setting).collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensors::{Tensor, Tensors};
+
+    /// The bytes of a checkpoint with its header as text.
+    fn genuine() -> (String, Vec<u8>) {
+        let mut tensors = Tensors::new();
+        tensors.insert("w", Tensor::new(&[2, 3], vec![0.5f32; 6]).unwrap());
+        let settings = [("seed".to_string(), "1".to_string())].into();
+        let checkpoint = Checkpoint { step: 7, tensors, settings, plan: "plan".into() };
+        let path = std::env::temp_dir().join(format!("dahl-forged-{}", std::process::id()));
+        write(&checkpoint, &path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(parse(&bytes).unwrap(), checkpoint);
+        let len = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+        (String::from_utf8(bytes[8..8 + len].to_vec()).unwrap(), bytes[8 + len..].to_vec())
+    }
+
+    /// A file with this header and a checksum that is right.
+    fn signed(len: u64, header: &str, data: &[u8]) -> Vec<u8> {
+        let mut bytes = [&len.to_le_bytes(), header.as_bytes(), data].concat();
+        let at = checksum_at();
+        bytes[at..at + ZEROS.len()].copy_from_slice(ZEROS.as_bytes());
+        let mut checksum = Checksum::default();
+        checksum.add(&bytes);
+        bytes[at..at + ZEROS.len()].copy_from_slice(checksum.digits().as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_right_checksum_does_not_make_a_header_believable() {
+        let (header, data) = genuine();
+        let n = header.len() as u64;
+        parse(&signed(n, &header, &data)).unwrap();
+        for len in [0, 1, n - 1, n + 1, n + data.len() as u64, n + data.len() as u64 + 1, 1 << 40, u64::MAX] {
+            assert!(parse(&signed(len, &header, &data)).is_err(), "a header of {len} bytes");
+        }
+        for (from, to) in [
+            ("[2,3]", "[2,4]"),
+            ("[2,3]", "[4294967296,4294967296]"),
+            ("[2,3]", "[18446744073709551615,2]"),
+            ("[2,3]", "[-2,3]"),
+            ("[0,24]", "[0,25]"),
+            ("[0,24]", "[24,0]"),
+            ("[0,24]", "[1,24]"),
+            ("[0,24]", "[0,18446744073709551615]"),
+            ("\"F32\"", "\"F64\""),
+            ("\"F32\"", "\"F33\""),
+            ("\"7\"", "\"-7\""),
+            ("\"7\"", "\"18446744073709551616\""),
+            ("dahl.plan", "dahl.plam"),
+            ("dahl.step", "dahl.stop"),
+        ] {
+            let changed = header.replacen(from, to, 1);
+            assert_ne!(changed, header, "{from} is not in {header}");
+            let bytes = signed(changed.len() as u64, &changed, &data);
+            assert!(verify(&bytes).is_ok() && parse(&bytes).is_err(), "{to} for {from}");
+        }
+        for data in [&data[..23], &[&data[..], &[0]].concat(), &[]] {
+            assert!(parse(&signed(n, &header, data)).is_err(), "{} bytes of data", data.len());
+        }
+    }
+}
