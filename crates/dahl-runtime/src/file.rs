@@ -28,6 +28,69 @@ pub fn write_soon(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
     replace(path, fill, false)
 }
 
+/// Whether [`write()`] could write this file, as far as that can be known without doing it. Nothing is left behind. What is no
+/// ordinary file is not looked at: opening a pipe waits for its reader.
+pub fn writable(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(before) if before.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(before) if !before.is_file() => Ok(()),
+        Ok(_) => Temporary::beside(&replaceable(path)?).map(drop),
+        Err(_) => Temporary::beside(path).map(drop),
+    }
+}
+
+/// The file that is replaced when the existing `path` is written: a link stays a link, and what it points to is replaced. Fails
+/// where that may not be written, though its folder may: whoever protects a file wants to keep it.
+fn replaceable(path: &Path) -> io::Result<PathBuf> {
+    let target = fs::canonicalize(path)?;
+    OpenOptions::new().write(true).open(&target)?;
+    Ok(target)
+}
+
+/// A file that grows while a program runs. What was added stays, whatever happens to what is added later.
+#[derive(Debug)]
+pub struct Growing {
+    file: File,
+    is_ordinary: bool,
+}
+
+impl Growing {
+    /// Begins the file at `path` with `text`, written whole or not at all as by [`write()`].
+    pub fn begin(path: &Path, text: &[u8]) -> io::Result<Growing> {
+        let is_ordinary = fs::metadata(path).map_or(true, |before| before.is_file());
+        if is_ordinary {
+            write(path, |out| out.write_all(text))?;
+            return Ok(Growing { file: OpenOptions::new().append(true).open(path)?, is_ordinary });
+        }
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.write_all(text)?;
+        Ok(Growing { file, is_ordinary })
+    }
+
+    /// Adds all of `text`, or nothing and says why.
+    pub fn add(&mut self, text: &[u8]) -> io::Result<()> {
+        let before = if self.is_ordinary { Some(self.file.metadata()?.len()) } else { None };
+        let written = self.file.write_all(text);
+        if let (Err(_), Some(len)) = (&written, before) {
+            // A part of a line would be taken for all of it.
+            let _ = self.file.set_len(len);
+        }
+        written
+    }
+}
+
+/// Opens a file that is there to be locked, and makes it if there is none. It is never removed: whoever locked a removed file and
+/// whoever locked a new one would both think they were alone.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    // A link to nowhere is not followed, and a pipe is not waited for.
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            OpenOptions::new().read(true).write(true).open(path)
+        }
+        opened => opened,
+    }
+}
+
 fn replace(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -41,8 +104,7 @@ fn replace(
         fill(&mut out)?;
         return out.flush();
     }
-    // A link stays a link: what it points to is replaced.
-    let target = if before.is_some() { fs::canonicalize(path)? } else { path.to_path_buf() };
+    let target = if before.is_some() { replaceable(path)? } else { path.to_path_buf() };
     let temporary = Temporary::beside(&target)?;
     if let Some(before) = before {
         temporary.file.set_permissions(before.permissions())?;

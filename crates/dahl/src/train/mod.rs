@@ -14,7 +14,7 @@ mod timed;
 mod trainer;
 mod used;
 
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, FolderLock};
 pub use report::{Epoch, Evaluation, Event, PlanSummary, Progress, Report, Startup, StepDump};
 pub use timed::{Turn, Turns};
 pub use trainer::{Schedule, Trainer};

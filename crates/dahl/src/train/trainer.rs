@@ -6,7 +6,7 @@ use super::run::Run;
 use super::state::Part;
 use super::step::{StepInfo, StepKind};
 use super::timed::{self, Turns};
-use super::{Checkpoint, saved};
+use super::{Checkpoint, FolderLock, saved};
 use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
 use crate::model::Sequential;
@@ -74,6 +74,8 @@ pub struct Trainer {
     pub(super) plans: Option<Arc<PlanFile>>,
     pub(super) watchdog: Option<Duration>,
     pub(super) checkpoint: Option<CheckpointSettings>,
+    /// The lock of the folder of checkpoints, where the program has taken it.
+    pub(super) lock: Option<Arc<FolderLock>>,
     pub(super) resume: Option<Arc<Checkpoint>>,
     /// The plans of the checkpoint that training goes on from, which are executed as far as they fit.
     pub(super) kept_plans: Option<Arc<PlanFile>>,
@@ -125,6 +127,7 @@ impl Trainer {
             plans: None,
             watchdog: None,
             checkpoint: None,
+            lock: None,
             resume: None,
             kept_plans: None,
             notes: BTreeMap::new(),
@@ -225,10 +228,18 @@ impl Trainer {
     }
 
     /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after every so many
-    /// steps.
+    /// steps. [`Trainer::fit`] locks the folder for as long as it lasts ([`FolderLock`]), and fails at once where another run has it
+    /// or nothing can be written there.
     pub fn checkpoint(mut self, dir: impl Into<PathBuf>, every: Option<u64>) -> Self {
         self.checkpoint =
             Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
+        self
+    }
+
+    /// Uses a lock on the folder of checkpoints that was taken before, so that nobody else saves there between a look into it
+    /// and the training.
+    pub fn lock(mut self, lock: FolderLock) -> Self {
+        self.lock = Some(Arc::new(lock));
         self
     }
 
@@ -314,6 +325,7 @@ impl Trainer {
         mut on_event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Report> {
         self.check(model, data)?;
+        let _lock = self.locked()?;
         self.initialise(model)?;
         let planned = saved::with_plans(self);
         in_dtype!(self, T => fit::<T>(&planned, model, data, &mut on_event))
@@ -374,6 +386,15 @@ impl Trainer {
     pub(super) fn n_steps(&self, n_batches: usize) -> u64 {
         let all = (self.epochs as u64).saturating_mul(n_batches as u64);
         self.max_steps.map_or(all, |steps| steps.min(all))
+    }
+
+    /// The lock of the folder of checkpoints, if there is one and the program has not taken it already.
+    fn locked(&self) -> Result<Option<FolderLock>> {
+        let Some(CheckpointSettings { dir, .. }) = &self.checkpoint else { return Ok(None) };
+        match &self.lock {
+            Some(lock) if lock.folder() == dir => Ok(None),
+            _ => FolderLock::take(dir).map(Some),
+        }
     }
 
     fn initialise(&self, model: &mut Sequential) -> Result<()> {

@@ -7,7 +7,7 @@ use super::format::{self, Refusal, VERSION};
 use super::{Identity, Warning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -191,9 +191,7 @@ impl Kept {
     fn lock(&self) -> std::result::Result<File, Warning> {
         let path = self.path.with_extension("lock");
         let unlockable = |error: &io::Error| Warning { path: path.clone(), message: file::unwritable(error) };
-        // Never removed: whoever locked a removed file and whoever locked a new one would both think they were alone.
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let file = file.map_err(|error| unlockable(&error))?;
+        let file = file::open_lock(&path).map_err(|error| unlockable(&error))?;
         let begin = Instant::now();
         loop {
             match file.try_lock() {

@@ -2,13 +2,17 @@
 //!
 //! A checkpoint is a safetensors file, so that any program that reads those can take the weights out of it. Settings and plan are
 //! among its texts (`format.rs`), with a checksum over the whole file: a file that was changed or cut off anywhere is
-//! refused. A folder holds the last two of a run (`folder.rs`), each written whole or not at all ([`crate::file`]).
+//! refused. A folder holds the last two of a run (`folder.rs`), each written whole or not at all ([`crate::file`]); for as long as a run
+//! lasts it is locked (`lock.rs`).
 //!
 //! What is in the tensors and settings is the business of the trainer.
 
 mod checksum;
 mod folder;
 mod format;
+mod lock;
+
+pub use lock::FolderLock;
 
 use crate::error::{Error, Result};
 use crate::file;
@@ -68,7 +72,8 @@ impl Checkpoint {
     /// Writes it into `folder`, which is created if need be. Then those before the last two are removed; later ones, of a run
     /// that went further, are left alone.
     ///
-    /// After an error, everything that was in the folder before is still there, and no half-written file.
+    /// After an error, everything that was in the folder before is still there, and no half-written file. Whoever saves more than
+    /// once keeps others out of the folder by a [`FolderLock`], as the trainer does.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<PathBuf> {
         let folder = folder.as_ref();
         file::create_folder(folder)?;
