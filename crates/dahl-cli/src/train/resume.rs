@@ -1,12 +1,14 @@
 //! What a checkpoint remembers of the command that made it, and going on with that.
 //!
 //! Settings are kept as arguments, spelt as a user would. A run that goes on parses them first and its own arguments after
-//! them, so everything that is not said again is as it was.
+//! them, so everything that is not said again is as it was. A checkpoint may come from anybody: what is not among the arguments
+//! that are written is refused, and none of those names anything that is written to.
 
 use super::{Args, rate};
 use crate::Cli;
 use crate::Command;
-use anyhow::{Context, Result, bail};
+use crate::parse;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
 use dahl::train::Checkpoint;
 use dahl_runtime::plan::CutOptions;
@@ -15,33 +17,64 @@ use std::ffi::OsString;
 /// The note under which a checkpoint keeps the arguments, one per line.
 pub const ARGUMENTS: &str = "arguments";
 
-/// The arguments that a run consists of, whatever machine it is continued on.
-pub fn arguments(args: &Args, n_epochs: usize) -> String {
-    let rate = args.learning_rate();
-    let mut lines = vec![
-        format!("--data={}", args.data),
-        format!("--batch={}", args.batch),
-        format!("--optimizer={}", spelt(args.optimizer)),
-        format!("--lr={}", rate.base),
-        format!("--lr-schedule={}", rate::text(rate.decay)),
-        format!("--warmup={}", rate.warm_up),
-        format!("--dtype={}", spelt(args.dtype)),
-        format!("--seed={}", args.seed),
-    ];
+/// What follows the name of an argument in a run of so many epochs, or nothing where it is not said.
+type Value = fn(&Args, usize) -> Option<String>;
+
+/// The arguments that a run consists of, whatever machine it is continued on: all that are written, and all that are accepted.
+const NOTED: [(&str, Value); 19] = [
+    ("--data=", |args, _| Some(args.data.clone())),
+    ("--batch=", |args, _| Some(args.batch.to_string())),
+    ("--optimizer=", |args, _| Some(spelt(args.optimizer))),
+    ("--lr=", |args, _| Some(args.learning_rate().base.to_string())),
+    ("--lr-schedule=", |args, _| Some(rate::text(args.lr_schedule))),
+    ("--warmup=", |args, _| Some(args.warmup.to_string())),
+    ("--dtype=", |args, _| Some(spelt(args.dtype))),
+    ("--seed=", |args, _| Some(args.seed.to_string())),
     // Where only steps were asked for, more of them may be asked for later.
-    let is_counted = args.epochs.is_some() || args.steps.is_none();
-    lines.extend(is_counted.then(|| format!("--epochs={n_epochs}")));
-    lines.extend(args.limit.map(|limit| format!("--limit={limit}")));
-    lines.extend(args.input.map(|[c, h, w]| format!("--input={c}x{h}x{w}")));
-    lines.extend(args.steps.map(|steps| format!("--steps={steps}")));
-    lines.extend(args.momentum.map(|momentum| format!("--momentum={momentum}")));
-    lines.extend(args.weight_decay.map(|decay| format!("--weight-decay={decay}")));
-    lines.extend(args.tiles.as_ref().map(|tiles| format!("--tiles={tiles}")));
-    lines.extend(args.group.map(|tiles| format!("--group={tiles}")));
-    lines.extend(args.implementations.as_ref().map(|names| format!("--impl={names}")));
-    lines.extend(args.no_fusion.then(|| "--no-fusion".to_string()));
-    lines.extend(args.checkpoint_every.map(|steps| format!("--checkpoint-every={steps}")));
-    lines.join("\n")
+    ("--epochs=", |args, n| (args.epochs.is_some() || args.steps.is_none()).then(|| n.to_string())),
+    ("--limit=", |args, _| args.limit.map(|limit| limit.to_string())),
+    ("--input=", |args, _| args.input.map(|[c, h, w]| format!("{c}x{h}x{w}"))),
+    ("--steps=", |args, _| args.steps.map(|steps| steps.to_string())),
+    ("--momentum=", |args, _| args.momentum.map(|momentum| momentum.to_string())),
+    ("--weight-decay=", |args, _| args.weight_decay.map(|decay| decay.to_string())),
+    ("--tiles=", |args, _| args.tiles.clone()),
+    ("--group=", |args, _| args.group.map(|tiles| tiles.to_string())),
+    ("--impl=", |args, _| args.implementations.clone()),
+    ("--no-fusion", |args, _| args.no_fusion.then(String::new)),
+    ("--checkpoint-every=", |args, _| args.checkpoint_every.map(|steps| steps.to_string())),
+];
+
+/// The text that a checkpoint of this run notes. Fails where a value has lines of its own, which would be read as arguments.
+pub fn arguments(args: &Args, n_epochs: usize) -> Result<String> {
+    let mut lines = Vec::new();
+    for (name, value) in NOTED {
+        let Some(value) = value(args, n_epochs) else { continue };
+        ensure!(
+            !value.contains('\n'),
+            "checkpoints cannot note {name}{value:?}, which is more than one line: rename it, or train without --checkpoint"
+        );
+        lines.push(format!("{name}{value}"));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The arguments that a checkpoint notes; none if it has no such note.
+fn noted(checkpoint: &Checkpoint) -> Result<Option<Vec<&str>>> {
+    let Some(text) = checkpoint.settings.get(&format!("note.{ARGUMENTS}")) else { return Ok(None) };
+    // Not `lines`, which would take more than a line break away.
+    let lines: Vec<&str> = text.split('\n').collect();
+    for line in &lines {
+        let is_known = |(name, _): &(&str, Value)| match name.ends_with('=') {
+            true => line.starts_with(name),
+            false => line == name,
+        };
+        ensure!(
+            NOTED.iter().any(is_known),
+            "the checkpoint notes the argument {line:?}, which dahl train never notes: it was not written by this version of \
+             dahl; do not go on from it unless you know where it comes from"
+        );
+    }
+    Ok(Some(lines))
 }
 
 fn spelt(value: impl ValueEnum) -> String {
@@ -51,14 +84,20 @@ fn spelt(value: impl ValueEnum) -> String {
 /// The arguments of this command with those of a checkpoint before them.
 pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
     let own: Vec<OsString> = std::env::args_os().collect();
-    let kept = checkpoint.settings.get(&format!("note.{ARGUMENTS}")).context(
+    let kept = noted(checkpoint)?.context(
         "the checkpoint does not say with which arguments it was made: it was not written by dahl train",
     )?;
     // `dahl train`, what was said then, what is said now.
     let (command, own) = own.split_at(own.len().min(2));
     let kept = still_valid(kept, own).map(OsString::from);
     let all = command.iter().cloned().chain(kept).chain(own.iter().cloned());
-    match Cli::try_parse_from(all).context("the arguments of the checkpoint are not understood")?.command {
+    // What is said now was understood before.
+    let misunderstood = |error: clap::Error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        anyhow!("the arguments of the checkpoint are not understood: {}", first.trim_start_matches("error: "))
+    };
+    match Cli::try_parse_from(all).map_err(misunderstood)?.command {
         Command::Train(args) => Ok(*args),
         _ => bail!("only dahl train goes on from a checkpoint"),
     }
@@ -66,7 +105,7 @@ pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
 
 /// The kept arguments without those that what is said now takes the place of. Epochs and steps both say when a run ends, so
 /// whoever asks for more of the one does not mean to be held up by the other.
-fn still_valid<'a>(kept: &'a str, own: &[OsString]) -> impl Iterator<Item = &'a str> {
+fn still_valid<'a>(kept: Vec<&'a str>, own: &[OsString]) -> impl Iterator<Item = &'a str> {
     let is_said = |name: &str| {
         own.iter().any(|word| {
             let word = word.as_encoded_bytes();
@@ -82,7 +121,7 @@ fn still_valid<'a>(kept: &'a str, own: &[OsString]) -> impl Iterator<Item = &'a 
     if is_said("--plan") {
         dropped.extend(CUT);
     }
-    kept.lines().filter(move |line| !dropped.iter().any(|name| line.starts_with(name)))
+    kept.into_iter().filter(move |line| !dropped.iter().any(|name| line.starts_with(name)))
 }
 
 /// The arguments that say how tasks are cut.
@@ -90,13 +129,16 @@ const CUT: [&str; 3] = ["--tiles=", "--group=", "--impl="];
 
 /// How the tasks of a run were cut, by the arguments that its checkpoint keeps; as the heuristic does where they do not say.
 pub fn cut(checkpoint: &Checkpoint) -> Result<CutOptions> {
-    let kept = checkpoint.settings.get(&format!("note.{ARGUMENTS}")).map_or("", String::as_str);
     let mut cut = CutOptions::default();
-    for line in kept.lines() {
+    for line in noted(checkpoint)?.unwrap_or_default() {
+        let misunderstood =
+            |why: String| anyhow!("the argument {line:?} of the checkpoint is not understood: {why}");
         match line.split_once('=') {
             Some(("--tiles", tiles)) => cut.set_tiles(tiles)?,
-            Some(("--impl", names)) => cut.set_impls(names)?,
-            Some(("--group", tiles)) => cut.tiles_per_group = tiles.parse().unwrap_or(cut.tiles_per_group),
+            Some(("--impl", names)) => cut.set_impls(&parse::impls(names).map_err(misunderstood)?)?,
+            Some(("--group", tiles)) => {
+                cut.tiles_per_group = parse::at_least_one(tiles).map_err(misunderstood)?
+            }
             _ => {}
         }
     }
@@ -112,16 +154,73 @@ mod tests {
         let kept = "--data=digits\n--epochs=2\n--steps=30";
         let left = |own: &[&str]| {
             let own: Vec<OsString> = own.iter().map(OsString::from).collect();
-            still_valid(kept, &own).collect::<Vec<_>>().join(" ")
+            still_valid(kept.split('\n').collect(), &own).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(left(&[]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--steps", "9"]), "--data=digits --steps=30");
         assert_eq!(left(&["--epochs=9"]), "--data=digits --epochs=2");
         let cut = "--tiles=n=16\n--group=1\n--impl=lanes\n--seed=1";
         let own = ["--plan=x".into()];
-        assert_eq!(still_valid(cut, &own).collect::<Vec<_>>(), ["--seed=1"]);
+        assert_eq!(still_valid(cut.split('\n').collect(), &own).collect::<Vec<_>>(), ["--seed=1"]);
         // Whoever says both means both, and other names are other arguments.
         assert_eq!(left(&["--epochs=9", "--steps=9"]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--stepsize", "--resume", "--epochs2"]), "--data=digits --epochs=2 --steps=30");
+    }
+
+    fn checkpoint(arguments: &str) -> Checkpoint {
+        let settings = [(format!("note.{ARGUMENTS}"), arguments.to_string())];
+        Checkpoint { settings: settings.into(), ..Checkpoint::default() }
+    }
+
+    #[test]
+    fn only_what_is_written_is_accepted() {
+        for line in
+            ["--save-plan=x", "--data", "--no-fusion=x", "--datas=x", "x", "--data=x\n-h", "--data=x\r\n", ""]
+        {
+            let refused = line.split('\n').next_back().unwrap();
+            let error = noted(&checkpoint(line)).unwrap_err().to_string();
+            assert!(error.contains(&format!("the argument {refused:?}")), "{line:?}: {error}");
+        }
+        let kept = checkpoint("--data=a\r\n--no-fusion");
+        assert_eq!(noted(&kept).unwrap().unwrap(), ["--data=a\r", "--no-fusion"]);
+        assert_eq!(noted(&Checkpoint::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn everything_that_is_written_is_an_argument_and_none_is_a_path_to_write_to() {
+        let said = "dahl train --data=x --limit=9 --input=1x2x3 --steps=4 --epochs=2 --momentum=0.5 --weight-decay=0.1 \
+            --tiles=n=8 --group=2 --impl=lanes --no-fusion --checkpoint=run --checkpoint-every=3 --metrics=m --dump=d \
+            --trace=t.json --report=r.html --save-plan=p";
+        let train = |words: Vec<&str>| match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Train(args)) => args,
+            Ok(_) => panic!("another command"),
+            Err(error) => panic!("{error}"),
+        };
+        let args = train(said.split_whitespace().collect());
+        let text = arguments(&args, 2).unwrap();
+        // All of them are said, so all of them are written, and read again.
+        let written = checkpoint(&text);
+        let kept = noted(&written).unwrap().unwrap();
+        assert_eq!(kept.len(), NOTED.len(), "{text}");
+        let again = train(["dahl", "train", "--checkpoint=run"].into_iter().chain(kept).collect());
+        assert_eq!(arguments(&again, 2).unwrap(), text);
+        assert!(again.save_plan.is_none() && again.report.is_none() && again.trace.is_none());
+        assert!(again.metrics.is_none() && again.dump.is_none());
+    }
+
+    #[test]
+    fn a_value_with_lines_of_its_own_is_not_noted() {
+        let words = ["dahl", "train", "--data=a\n--save-plan=b"];
+        let Ok(Command::Train(args)) = Cli::try_parse_from(words).map(|cli| cli.command) else { panic!() };
+        let error = arguments(&args, 1).unwrap_err().to_string();
+        assert!(error.contains(r#"--data="a\n--save-plan=b""#), "{error}");
+    }
+
+    #[test]
+    fn a_cut_that_makes_no_sense_is_refused() {
+        for line in ["--group=0", "--group=many", "--impl=none", "--tiles=?"] {
+            assert!(cut(&checkpoint(line)).is_err(), "{line}");
+        }
+        assert_eq!(cut(&checkpoint("--group=7")).unwrap().tiles_per_group, 7);
     }
 }

@@ -10,10 +10,9 @@ use crate::output::say;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
-use dahl::file;
 use dahl::model::Sequential;
 use dahl::tensors::Tensors;
-use dahl::train::Checkpoint;
+use dahl::train::{Checkpoint, FolderLock};
 use dahl::tune::choice_key;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::{CutOptions, PlanFile};
@@ -46,12 +45,15 @@ pub struct Job {
 impl Job {
     pub fn new(mut args: Args, begun: Instant) -> Result<Job> {
         let mut startup = Startup::since(begun);
+        // Where a run came from, it goes on, unless it is told to save elsewhere.
+        let home = args.resume.as_deref().map(home);
+        let stays = home.as_ref().filter(|home| home.is_dir() && args.checkpoint.is_none());
+        // Before the checkpoint is read, so that nobody saves a newer one meanwhile.
+        let mut lock = stays.map(FolderLock::take).transpose()?;
         let resumed = args.resume.as_deref().map(open::checkpoint).transpose()?;
         if let Some(checkpoint) = &resumed {
             args = resume::merged(checkpoint)?;
         }
-        // Where a run came from, it goes on.
-        let home = args.resume.as_deref().map(home);
         args.checkpoint = args.checkpoint.take().or_else(|| home.clone());
         let optimizer = args.optimizer()?;
         let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
@@ -62,7 +64,14 @@ impl Job {
         })?;
         args.data = open::anywhere(&args.data);
         let (name, mut model) = match (&args.model, kept) {
-            (None, Some(kept)) => (kept.name, kept.model),
+            (None, Some(mut kept)) => {
+                // What a checkpoint says of its model is believed as far as it has weights for it.
+                if let Some(checkpoint) = &resumed {
+                    let fits = kept.model.set_tensors(&checkpoint.tensors);
+                    fits.context("the checkpoint contradicts itself")?;
+                }
+                (kept.name, kept.model)
+            }
             (spec, _) => {
                 let spec = spec.as_deref().unwrap_or("seed");
                 (spec.to_string(), open::model(spec, Some(data.shape), Some(data.classes))?)
@@ -98,7 +107,9 @@ impl Job {
         }
         // A run that goes on must be cut as before, whatever was calibrated since.
         note_cut(&mut args, &cut.map(|(cut, _)| cut).unwrap_or_default());
-        trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs));
+        if args.checkpoint.is_some() {
+            trainer = trainer.note(resume::ARGUMENTS, resume::arguments(&args, n_epochs)?);
+        }
         if args.no_fusion {
             trainer = trainer.fusion(false);
         }
@@ -113,10 +124,11 @@ impl Job {
             trainer = trainer.plan(plans);
         }
         if let Some(dir) = &args.checkpoint {
+            let taken = lock.take().map_or_else(|| FolderLock::take(dir), Ok)?;
             if home.as_ref() != Some(dir) {
                 no_other_run(dir)?;
             }
-            trainer = trainer.checkpoint(dir, args.checkpoint_every.map(|steps| steps as u64));
+            trainer = trainer.checkpoint(dir, args.checkpoint_every.map(|steps| steps as u64)).lock(taken);
         }
         let epoch = resumed.as_ref().map_or(1, open::epoch_of);
         let resumed_at = resumed.as_ref().map(|checkpoint| checkpoint.step);
@@ -124,9 +136,6 @@ impl Job {
             trainer = trainer.resume(checkpoint);
         }
         // Whatever cannot be written is better known now than after the training.
-        if let Some(dir) = &args.checkpoint {
-            file::create_folder(dir)?;
-        }
         if let Some(path) = &args.trace {
             Format::of_path(path)?;
             open::writable(path)?;
@@ -186,6 +195,7 @@ fn note_cut(args: &mut Args, cut: &CutOptions) {
 /// The folder of a checkpoint, which is named itself or by one of its files.
 fn home(resumed: &Path) -> PathBuf {
     match resumed.parent() {
+        Some(parent) if resumed.is_file() && parent.as_os_str().is_empty() => PathBuf::from("."),
         Some(parent) if resumed.is_file() => parent.to_path_buf(),
         _ => resumed.to_path_buf(),
     }
@@ -193,8 +203,7 @@ fn home(resumed: &Path) -> PathBuf {
 
 /// Refuses a folder with checkpoints of a run that this one does not go on from: they would be mixed up.
 fn no_other_run(dir: &Path) -> Result<()> {
-    let steps = if dir.is_dir() { Checkpoint::steps(dir)? } else { Vec::new() };
-    if let Some(last) = steps.last() {
+    if let Some(last) = Checkpoint::steps(dir)?.last() {
         let dir = dir.display();
         bail!(
             "{dir} has checkpoints of another run, up to step {last}: go on with --resume {dir}, or name another folder"
