@@ -15,6 +15,7 @@ mod open;
 mod output;
 mod parse;
 mod predict;
+mod signal;
 mod stats;
 mod trace;
 mod train;
@@ -46,7 +47,7 @@ Exit codes:
   0    done
   1    failed; a sentence on standard error says what, where and what to do
   2    arguments that make no sense
-  130  training was interrupted by Ctrl-C
+  130  training was interrupted by Ctrl-C, or by SIGTERM, SIGHUP or SIGUSR1, as batch systems send them
   diff: 1 numbers differ, 2 a file cannot be read";
 
 #[derive(Subcommand)]
@@ -81,6 +82,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
+    signal::take_limits_as_errors();
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(*args, begun),
         Command::Eval(args) => eval::run(&args),

@@ -42,7 +42,7 @@ Examples:
   dahl train --dump out/ --init w.safetensors --batches b.safetensors --dtype f64
                                                 the same steps as another program, to compare with it
 
-Exit codes: 0 done, 1 failed, 2 arguments that make no sense, 130 interrupted by Ctrl-C"
+Exit codes: 0 done, 1 failed, 2 arguments that make no sense, 130 interrupted by Ctrl-C, SIGTERM, SIGHUP or SIGUSR1"
 )]
 pub struct Args {
     /// The network: a name that `dahl model` lists, or a model file (.toml) [default: seed]

@@ -2,7 +2,6 @@
 
 mod args;
 mod dump;
-mod interrupt;
 mod memory;
 mod metrics;
 mod page;
@@ -18,6 +17,7 @@ pub use args::Args;
 use crate::exit::Exit;
 use crate::measured::learn;
 use crate::output::say;
+use crate::signal;
 use anyhow::{Context, Result};
 use dahl::train::{Event, Report};
 use dahl_runtime::machine::peak_resident_bytes;
@@ -56,7 +56,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
         true => Some(trainer.first_step(model, data).context("training failed")?),
         false => None,
     };
-    interrupt::listen();
+    signal::listen();
     let mut bar = Bar::new(args.json);
     let (mut told, mut losses) = (Ok(()), Vec::new());
     let report = trainer.fit_with(model, data, |event| {
@@ -69,7 +69,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
                 if let Some(kept) = &mut kept {
                     kept.step(&step);
                 }
-                let all = *n_epochs as u64 * step.n_steps as u64;
+                let all = (*n_epochs as u64).saturating_mul(step.n_steps as u64);
                 bar.step(&step, args.steps.map_or(all, |steps| all.min(steps as u64)));
                 Ok(())
             }
@@ -81,7 +81,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
         };
         // The first of these errors is told after the training, which they are no reason to give up.
         told = std::mem::replace(&mut told, Ok(())).and(now);
-        if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if signal::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish();
     let report = report.context("training failed")?;

@@ -1,4 +1,6 @@
-//! Ctrl-C: the first asks training to stop after the step, the second ends the program at once.
+//! Signals: the first request to stop asks training to stop after the step, the second ends the program at once.
+//!
+//! Requests are Ctrl-C and what batch systems and terminals send: SIGTERM, SIGHUP and SIGUSR1.
 
 #![cfg_attr(unix, expect(unsafe_code, reason = "calls the C library"))]
 
@@ -14,13 +16,31 @@ const SAME_MILLIS: u64 = 500;
 #[cfg(unix)]
 const MESSAGE: &[u8] = b"\ndahl: stopping after this step; once more ends it at once\n";
 
-/// From now on, the first Ctrl-C (or request to terminate, as batch systems send it) only leaves a mark.
+/// From now on, a file that grows past the limit for files is an error of whoever writes it, with a sentence, and not the end of
+/// the program.
+pub fn take_limits_as_errors() {
+    #[cfg(unix)]
+    // SAFETY: no handler is installed; to ignore this signal changes nothing but what `write` returns.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
+/// From now on, the first request to stop only leaves a mark.
 pub fn listen() {
     #[cfg(unix)]
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the call, which copies it. The
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
+        // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the calls, which copy it. The
         // handler touches an atomic and calls only what may be called at any moment (signal-safety(7)).
         unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut before);
+            // Whoever started us with `nohup` wants us to go on when the terminal is closed. Shells ignore Ctrl-C for what
+            // runs in the background; whoever sends it there by hand is heard all the same.
+            let may_be_ignored = matches!(signal, libc::SIGHUP | libc::SIGUSR1);
+            if may_be_ignored && before.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = mark as extern "C" fn(libc::c_int) as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
@@ -29,7 +49,7 @@ pub fn listen() {
     }
 }
 
-/// Whether Ctrl-C was pressed.
+/// Whether somebody asked to stop.
 pub fn is_asked() -> bool {
     ASKED_AT.load(Ordering::Relaxed) != 0
 }
