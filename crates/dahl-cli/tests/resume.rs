@@ -33,7 +33,10 @@ fn start(folder: &Folder, run: &[&str]) -> Child {
     command(&arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
 }
 
-/// Kills a run `n` times at random moments and lets it end; starts over if it ends before.
+/// What runs are ended by: mostly what nobody can listen to.
+const SIGNALS: [&str; 6] = ["KILL", "KILL", "TERM", "KILL", "HUP", "KILL"];
+
+/// Ends a run `n` times at random moments, by several signals, and then lets it end; starts over if it ends before.
 fn kill_and_go_on(name: &str, run: &[&str], n: usize) {
     let folder = Folder::new(name);
     let begin = Instant::now();
@@ -57,16 +60,17 @@ fn kill_and_go_on(name: &str, run: &[&str], n: usize) {
     let mut state = begin.elapsed().subsec_nanos() as u64;
     let mut kills = 0;
     loop {
-        let mut child = start(&folder, run);
+        let child = start(&folder, run);
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let pause = whole.mul_f64((state >> 40) as f64 / (1 << 24) as f64 * 0.6);
         if kills < n {
             std::thread::sleep(pause);
-            child.kill().expect("killed");
+            send(&child, SIGNALS[(state >> 20) as usize % SIGNALS.len()]);
         }
         let output = child.wait_with_output().expect("ended");
         match output.status.code() {
-            None => kills += 1,
+            // 130: it was asked to stop when it listened already, and saved.
+            None | Some(130) => kills += 1,
             Some(0) if kills < n => std::fs::remove_dir_all(folder.file("run")).expect("removed"),
             Some(0) => break,
             Some(_) => panic!("after {kills} kills: {}", String::from_utf8_lossy(&output.stderr)),
@@ -118,6 +122,125 @@ fn ctrl_c_saves_and_says_how_to_go_on() {
     assert!(folder.read("dump/final.safetensors") == folder.read("whole/final.safetensors"));
 }
 
+/// Whether this process ignores a signal, which those that it starts then do, too.
+fn is_ignored(signal: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask =
+        status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+}
+
+#[test]
+fn what_batch_systems_send_saves_like_ctrl_c() {
+    // The number of SIGUSR1 is that of Linux; elsewhere nothing is known to be ignored.
+    for (signal, number) in [("TERM", 15), ("HUP", 1), ("USR1", 10)] {
+        if is_ignored(number) {
+            command::skipped(format_args!("SIG{signal} is ignored here"));
+            continue;
+        }
+        let folder = Folder::new(&format!("signal-{signal}"));
+        let saved = folder.file("run");
+        let child = command(&["train", "--epochs", "4000", "--checkpoint", &saved])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        wait_for(|| has_checkpoint(Path::new(&saved)));
+        send(&child, signal);
+        let output = child.wait_with_output().expect("ended");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(130), "SIG{signal}: {text}");
+        assert!(text.contains(&format!("dahl train --resume {saved}")), "SIG{signal}: {text}");
+    }
+}
+
+#[test]
+fn a_run_that_nohup_started_goes_on_when_the_terminal_is_closed() {
+    let folder = Folder::new("nohup");
+    let saved = folder.file("run");
+    // Ten epochs after the signal, it is still there.
+    let run = ["train", "--epochs", "100000", "--limit", "64", "--json", "--checkpoint", &saved];
+    let child = std::process::Command::new("sh")
+        .args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dahl")])
+        .args(run)
+        .env("DAHL_CACHE", command::CACHE)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.expect("started");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+    lines
+        .by_ref()
+        .find(|line| line.as_ref().is_ok_and(|line| line.contains("\"epoch\"")))
+        .expect("an epoch")
+        .expect("text");
+    send(&child, "HUP");
+    for _ in 0..10 {
+        lines.next().expect("another epoch").expect("text");
+    }
+    send(&child, "TERM");
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("ended").code(), Some(130));
+}
+
+#[test]
+fn the_limit_for_files_is_an_error_and_loses_nothing() {
+    let folder = Folder::new("limit");
+    let saved = folder.file("run");
+    success(&["train", "--epochs", "1", "--limit", "64", "--checkpoint", &saved]);
+    let before = std::fs::read(folder.file("run/step-000000000001.safetensors")).expect("a checkpoint");
+    // 8 blocks of 512 or 1024 bytes.
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 8; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dahl")])
+        .args(["train", "--resume", &saved, "--epochs", "2"])
+        .env("DAHL_CACHE", command::CACHE)
+        .output()
+        .expect("sh runs");
+    let text = sentence("a limit for files", &output, 1);
+    assert!(text.contains("the limit for files is reached"), "{text}");
+    assert_eq!(std::fs::read(folder.file("run/step-000000000001.safetensors")).expect("still there"), before);
+}
+
+#[test]
+fn two_runs_do_not_save_into_one_folder() {
+    let folder = Folder::new("two");
+    let saved = folder.file("run");
+    let endless = ["train", "--epochs", "100000", "--checkpoint", &saved];
+    let mut child = command(&endless).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    wait_for(|| has_checkpoint(Path::new(&saved)));
+    for second in [&["train", "--resume", &saved][..], &["train", "--checkpoint", &saved, "--epochs", "1"]] {
+        let text = failure(second);
+        assert!(text.contains("another run saves into this folder") && text.contains(&saved), "{text}");
+    }
+    // Whoever only looks is not in the way.
+    success(&["eval", &saved]);
+    // A dead process has no lock.
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let steps = json_lines(&["eval", &saved])[0]["steps"].as_u64().expect("a number") + 1;
+    success(&["train", "--resume", &saved, "--steps", &steps.to_string()]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_known_before_the_training() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("read-only");
+    let saved = folder.file("run");
+    success(&["train", "--epochs", "1", "--limit", "64", "--checkpoint", &saved]);
+    let allow = |mode| std::fs::set_permissions(&saved, std::fs::Permissions::from_mode(mode)).expect("set");
+    allow(0o500);
+    match std::fs::write(folder.file("run/probe"), "") {
+        Ok(()) => command::skipped("this user may write everywhere"),
+        Err(_) => {
+            let output = command::dahl(&["train", "--resume", &saved, "--epochs", "2"]);
+            let text = sentence("a folder that cannot be written", &output, 1);
+            assert!(text.contains("check the permissions"), "{text}");
+            assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    allow(0o700);
+}
+
 #[test]
 fn without_a_folder_ctrl_c_says_that_nothing_was_saved() {
     let folder = Folder::new("stopped");
@@ -150,8 +273,8 @@ fn a_damaged_checkpoint_is_passed_over_and_the_older_one_is_used() {
     let folder = Folder::new("damaged");
     let (saved, dump) = (folder.file("run"), folder.file("dump"));
     success(&["train", "--epochs", "3", "--checkpoint", &saved, "--dump", &dump]);
-    let mut names: Vec<_> =
-        std::fs::read_dir(&saved).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
+    let entries = std::fs::read_dir(&saved).expect("a folder").map(|entry| entry.expect("a file").path());
+    let mut names: Vec<_> = entries.filter(|path| !path.ends_with(".dahl-lock")).collect();
     names.sort();
     assert_eq!(names.len(), 2, "the last two are kept: {names:?}");
     let newest = names.pop().expect("a checkpoint");
@@ -236,8 +359,14 @@ fn a_second_request_ends_a_run_at_once() {
 }
 
 fn interrupt(child: &Child) {
-    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(killed.expect("there is a kill").success());
+    send(child, "INT");
+}
+
+/// Sends a signal to a process that has not been waited for.
+fn send(child: &Child, signal: &str) {
+    let sent =
+        std::process::Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
+    assert!(sent.expect("there is a kill").success());
 }
 
 fn wait_for(condition: impl Fn() -> bool) {
