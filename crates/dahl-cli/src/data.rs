@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::exit::Exit;
-use crate::parse::{at_least_one, image_shape};
+use crate::parse::{at_least_one, classes, image_shape};
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
@@ -48,6 +48,9 @@ enum DataCommand {
         /// Look only at N training images
         #[arg(long, value_name = "N", value_parser = at_least_one)]
         limit: Option<usize>,
+        /// How many classes there are, where labels are mere numbers and some class has no image
+        #[arg(long, value_name = "N", value_parser = classes)]
+        classes: Option<usize>,
         /// Threads to read images on [default: one per core]
         #[arg(long, value_name = "N", value_parser = at_least_one)]
         threads: Option<usize>,
@@ -62,8 +65,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     match &args.command {
         DataCommand::List { folder: None, json } => print(*json, &known_json(), &known_text()),
         DataCommand::List { folder: Some(folder), json } => list(folder, *json),
-        DataCommand::Check { data, input, limit, threads, json } => {
-            let options = Options { shape: *input, limit: *limit, n_threads: *threads, ..Options::default() };
+        DataCommand::Check { data, input, limit, classes, threads, json } => {
+            let (shape, limit, classes, n_threads) = (*input, *limit, *classes, *threads);
+            let options = Options { shape, limit, classes, n_threads, ..Options::default() };
             check(data, &options, *json)
         }
     }?;

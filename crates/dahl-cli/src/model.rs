@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::open;
 use crate::output::{bytes, count, say, thousands};
-use crate::parse::{DtypeArg, batch, classes, image_shape, workers};
+use crate::parse::{CLASSES, DtypeArg, batch, classes, image_shape, workers};
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options, Split};
@@ -25,14 +25,14 @@ pub struct Args {
     #[arg(value_name = "NAME|FILE")]
     model: Option<String>,
     /// Take images and classes from a data set
-    #[arg(long, conflicts_with_all = ["input", "classes"])]
+    #[arg(long, conflicts_with = "input")]
     data: Option<String>,
     /// Channels, height and width of the images [default: what the network was made for]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     input: Option<[usize; 3]>,
-    /// How many classes to tell apart
-    #[arg(long, default_value_t = 10, value_parser = classes)]
-    classes: usize,
+    /// How many classes to tell apart [default: those of the data, otherwise 10]
+    #[arg(long, value_parser = classes)]
+    classes: Option<usize>,
     /// Images per step
     #[arg(long, default_value_t = 64, value_parser = batch)]
     batch: usize,
@@ -59,10 +59,10 @@ pub fn run(args: &Args) -> Result<Exit> {
         say(model.toml.trim_end())?;
         return Ok(Exit::Done);
     }
-    let data = args.data.as_deref().map(open::described).transpose()?;
+    let data = args.data.as_deref().map(|data| open::described(data, args.classes)).transpose()?;
     let (input, classes) = match &data {
         Some(data) => (Some(data.shape), data.classes),
-        None => (args.input.or_else(|| open::made_for(spec)), args.classes),
+        None => (args.input.or_else(|| open::made_for(spec)), args.classes.unwrap_or(CLASSES)),
     };
     let model = open::model(spec, input, Some(classes))?;
     if args.toml {

@@ -1,6 +1,6 @@
 //! Opening what arguments name: data sets, models, checkpoints.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
 use dahl::model::Sequential;
@@ -52,8 +52,8 @@ pub fn is_file(spec: &str) -> bool {
 }
 
 /// A data set of which no image is read that has a file of its own.
-pub fn described(spec: &str) -> Result<Dataset> {
-    data(spec, &Options { memory_bytes: Some(0), ..Options::default() }, true)
+pub fn described(spec: &str, classes: Option<usize>) -> Result<Dataset> {
+    data(spec, &Options { memory_bytes: Some(0), classes, ..Options::default() }, true)
 }
 
 /// The images that a network is usually shown; a file says so itself.
@@ -108,7 +108,7 @@ pub struct Described {
     pub model: Sequential,
     /// The data that it was trained on.
     pub data: String,
-    /// The names of the classes.
+    /// The names of the classes that it was trained on; none where it does not say.
     pub classes: Vec<String>,
 }
 
@@ -121,9 +121,16 @@ pub fn describe(checkpoint: &Checkpoint) -> Result<Described> {
         })
     };
     let note = |key: &str| setting(&format!("note.{key}"));
-    let classes =
-        serde_json::from_str(note(CLASS_NAMES)?).context("the checkpoint has no list of classes")?;
+    let names = checkpoint.settings.get(&format!("note.{CLASS_NAMES}"));
+    let classes: Vec<String> = names
+        .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
+        .context("the checkpoint has no list of classes")?;
     let model = Sequential::from_toml(setting(MODEL)?, "the model of the checkpoint", None, None)?;
+    let (n, n_told) = (classes.len(), model.classes()?);
+    ensure!(
+        n <= n_told,
+        "the checkpoint names {n} classes, and its model tells {n_told} apart: take another one"
+    );
     Ok(Described { name: note(MODEL)?.to_string(), model, data: note(DATA)?.to_string(), classes })
 }
 

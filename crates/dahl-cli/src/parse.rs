@@ -38,6 +38,9 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
 /// More images than any step takes: their number of tasks is planned ahead.
 const MAX_BATCH: usize = 1 << 20;
 
+/// How many classes there are where nothing says so.
+pub const CLASSES: usize = 10;
+
 /// Labels are bytes.
 const MAX_CLASSES: usize = 256;
 

@@ -1,7 +1,7 @@
 //! A trained model from a file: what `dahl eval` and `dahl predict` have in common.
 
 use crate::open::{self, Described};
-use crate::parse::{DtypeArg, image_shape, workers};
+use crate::parse::{DtypeArg, classes, image_shape, workers};
 use crate::train::resume;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
@@ -28,6 +28,10 @@ pub struct TrainedArgs {
     /// Channels, height and width of the images, where the file has weights only and the data does not say
     #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
     pub input: Option<[usize; 3]>,
+    /// How many classes the data has, where labels are mere numbers and some class has no image [default: as in training, where it
+    /// is the same data]
+    #[arg(long, value_name = "N", value_parser = classes)]
+    pub classes: Option<usize>,
     /// Element type to compute in [default: as in training]
     #[arg(long, value_enum)]
     pub dtype: Option<DtypeArg>,
@@ -49,7 +53,9 @@ pub struct Trained {
     spec: String,
     /// Whether the checkpoint names it, and not the user.
     is_kept: bool,
-    input: Option<[usize; 3]>,
+    /// How it is opened.
+    options: Options,
+    /// The names of the classes that it was trained on, where that is known.
     pub classes: Vec<String>,
     data: Option<Dataset>,
     trainer: Trainer,
@@ -64,8 +70,10 @@ impl Trained {
             let Some(data) = &args.data else {
                 bail!("--model needs --data, which says what images and classes there are")
             };
-            let data = open::data(data, &Options { shape: args.input, ..Options::default() }, args.json)?;
+            let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
+            let data = open::data(data, &options, args.json)?;
             let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
+            check_classes(&data, model.classes()?, &[])?;
             let weights = Tensors::load(&args.checkpoint)?;
             model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;
             // By the weights: counts of batches have 64 bits, too.
@@ -79,7 +87,7 @@ impl Trained {
                 steps: None,
                 spec,
                 is_kept: false,
-                input: None,
+                options,
                 classes,
                 data,
                 trainer: trainer(dtype),
@@ -89,6 +97,13 @@ impl Trained {
         let Described { name, mut model, data, classes } = open::describe(&checkpoint)?;
         model.set_tensors(&checkpoint.tensors).with_context(|| args.checkpoint.display().to_string())?;
         let input = model.input();
+        let kept = resume::kept(&checkpoint)?;
+        let is_kept = args.data.is_none();
+        let options = Options {
+            shape: Some([input[0], input[1], input[2]]),
+            classes: args.classes.or(kept.classes.filter(|_| is_kept)),
+            ..Options::default()
+        };
         let is_double = checkpoint.settings.get("dtype").is_some_and(|dtype| dtype == "f64");
         let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
         Ok(Trained {
@@ -96,29 +111,53 @@ impl Trained {
             model,
             steps: Some(checkpoint.step),
             spec: args.data.clone().unwrap_or(data),
-            is_kept: args.data.is_none(),
-            input: Some([input[0], input[1], input[2]]),
+            is_kept,
+            options,
             classes,
             data: None,
             // As in training, so that the same weights have the same loss, to the last bit.
-            trainer: trainer(dtype).cut(resume::cut(&checkpoint)?),
+            trainer: trainer(dtype).cut(kept.cut),
         })
     }
 
-    /// The data, read when it is asked for.
+    /// The data, read when it is asked for. It must have the classes that the model was trained on.
     pub fn data(&self, is_quiet: bool) -> Result<Cow<'_, Dataset>> {
-        match &self.data {
-            Some(data) => Ok(Cow::Borrowed(data)),
-            None => {
-                let options = Options { shape: self.input, ..Options::default() };
-                let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
-                Ok(Cow::Owned(open(&self.spec, &options, is_quiet)?))
-            }
+        if let Some(data) = &self.data {
+            return Ok(Cow::Borrowed(data));
         }
+        let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
+        let data = open(&self.spec, &self.options, is_quiet)?;
+        let n = if self.classes.is_empty() { self.model.classes()? } else { self.classes.len() };
+        check_classes(&data, n, &self.classes)?;
+        Ok(Cow::Owned(data))
     }
 
     /// What evaluates it.
     pub fn trainer(&self) -> &Trainer {
         &self.trainer
     }
+}
+
+/// Refuses data of other classes than the `n` that a model was trained on, or with other names, where those are known: what would
+/// be counted as right or wrong means nothing.
+fn check_classes(data: &Dataset, n: usize, names: &[String]) -> Result<()> {
+    let (name, n_here) = (&data.name, data.classes);
+    if n_here != n {
+        let are_numbers = data.class_names.iter().enumerate().all(|(i, name)| *name == i.to_string());
+        let hint = match are_numbers && n_here < n {
+            true => format!("; if they are the same and some have no image here, add --classes {n}"),
+            false => String::new(),
+        };
+        bail!(
+            "{name} has {n_here} classes, and the model was trained on {n}: take data of the same classes{hint}"
+        );
+    }
+    let other = data.class_names.iter().zip(names).position(|(here, known)| here != known);
+    if let Some(class) = other {
+        let (here, known) = (&data.class_names[class], &names[class]);
+        bail!(
+            "class {class} of {name} is {here:?}, and the model was trained on {known:?}: take data of the same classes"
+        );
+    }
+    Ok(())
 }

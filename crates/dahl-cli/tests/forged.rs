@@ -175,3 +175,24 @@ fn a_plan_that_cannot_be_executed_is_made_anew() {
         assert!(dumped(&run, "anew") == expected, "other bits by {text:.40}");
     }
 }
+
+#[test]
+fn names_of_classes_may_be_missing_but_not_be_more_than_the_model_has() {
+    let folder = Folder::new("forged-classes");
+    let genuine = genuine(&folder);
+    let run = forged(&folder, &genuine, |checkpoint| {
+        checkpoint.settings.remove("note.classes");
+    });
+    success(&["eval", &run]);
+    success(&["predict", &run, "0"]);
+    let text = failure(&["eval", &run, "--data", "synthetic:1x8x8x3"]);
+    assert!(text.contains("3 classes") && text.contains("trained on 10"), "{text}");
+    let many = format!("{:?}", ["many"; 11]);
+    for names in [&many, "", "[1, 2]", "{}"] {
+        let run = forged(&folder, &genuine, |checkpoint| set(checkpoint, "note.classes", names));
+        for command in [&["train", "--resume", &run][..], &["eval", &run], &["predict", &run, "0"]] {
+            let text = failure(command);
+            assert!(text.contains("classes"), "{names}: {text}");
+        }
+    }
+}

@@ -111,6 +111,83 @@ fn data_is_found_from_any_folder_and_asked_for_where_it_is_gone() {
     assert!(!text.contains("trained on") && text.contains("no such folder"), "{text}");
 }
 
+/// Writes IDX files of 4 x 4 pixels with these labels, and says where.
+fn idx(folder: &Folder, name: &str, train: &[u8], test: &[u8]) -> String {
+    std::fs::create_dir_all(folder.file(name)).expect("a folder");
+    for (part, labels) in [("train", train), ("t10k", test)] {
+        let n = labels.len() as u8;
+        let images =
+            [&[0, 0, 8, 3, 0, 0, 0, n, 0, 0, 0, 4, 0, 0, 0, 4], &vec![7; 16 * labels.len()][..]].concat();
+        folder.write(&format!("{name}/{part}-images-idx3-ubyte"), images);
+        folder
+            .write(&format!("{name}/{part}-labels-idx1-ubyte"), [&[0, 0, 8, 1, 0, 0, 0, n], labels].concat());
+    }
+    folder.file(name)
+}
+
+#[test]
+fn a_model_is_not_tested_on_other_classes_than_it_was_trained_on() {
+    let folder = Folder::new("classes");
+    let ten = idx(&folder, "ten", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], &[0, 9]);
+    let three = idx(&folder, "three", &[0, 1, 2], &[0, 1]);
+    let (saved, dump) = (folder.file("run"), folder.file("dump"));
+    success(&["train", "--data", &ten, "--checkpoint", &saved, "--dump", &dump]);
+    for command in [&["eval", &saved][..], &["predict", &saved, "0"]] {
+        success(command);
+        let text = failure(&[command, &["--data", &three]].concat());
+        assert!(text.contains("three has 3 classes") && text.contains("trained on 10"), "{text}");
+        assert!(text.contains("--classes 10"), "{text}");
+        success(&[command, &["--data", &three, "--classes", "10"]].concat());
+        failure(&[command, &["--data", &ten, "--classes", "11"]].concat());
+    }
+    // Other classes with the same number, and what has no number by itself.
+    let photos = |names: [&str; 2]| {
+        for name in names {
+            std::fs::create_dir_all(folder.file(&format!("{}/{name}", names[0]))).expect("a folder");
+            for i in 0..6 {
+                let image = [b"P5 4 4 255\n".as_slice(), &[i * 9; 16]].concat();
+                folder.write(&format!("{}/{name}/{i}.pgm", names[0]), image);
+            }
+        }
+        folder.file(names[0])
+    };
+    let (pets, birds) = (photos(["cat", "dog"]), photos(["finch", "tit"]));
+    let run = folder.file("pets");
+    success(&["train", "--data", &pets, "--checkpoint", &run]);
+    success(&["eval", &run]);
+    let text = failure(&["eval", &run, "--data", &birds]);
+    assert!(text.contains("class 0 of finch is \"finch\"") && text.contains("\"cat\""), "{text}");
+    // Weights alone: the number follows from the model.
+    let (weights, model) = (folder.file("dump/final.safetensors"), folder.file("ten.toml"));
+    std::fs::write(&model, success(&["model", "seed", "--toml", "--data", &ten])).expect("written");
+    success(&["eval", &weights, "--model", &model, "--data", &ten]);
+    let text = failure(&["eval", &weights, "--model", &model, "--data", &three]);
+    assert!(text.contains("has 3 classes"), "{text}");
+}
+
+#[test]
+fn a_number_of_classes_is_said_once_and_kept() {
+    let folder = Folder::new("kept-classes");
+    let gap = idx(&folder, "gap", &[1, 2, 3, 5], &[1, 2]);
+    let saved = folder.file("run");
+    for command in
+        [&["train", "--data", &gap][..], &["data", "check", &gap], &["model", "seed", "--data", &gap]]
+    {
+        let output = command::dahl(command);
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {text}");
+        assert!(text.contains("none of class 0 nor of 1 classes above it"), "{command:?}: {text}");
+    }
+    success(&["train", "--data", &gap, "--classes", "7", "--checkpoint", &saved]);
+    success(&["data", "check", &gap, "--classes", "6"]);
+    success(&["model", "seed", "--data", &gap, "--classes", "6"]);
+    success(&["eval", &saved]);
+    success(&["predict", &saved, "0"]);
+    success(&["train", "--resume", &saved, "--epochs", "2"]);
+    let text = failure(&["train", "--resume", &saved, "--epochs", "3", "--classes", "6"]);
+    assert!(text.contains("checkpoint"), "{text}");
+}
+
 #[test]
 fn models_are_listed_and_described() {
     let list = success(&["model"]);

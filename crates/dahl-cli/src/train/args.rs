@@ -3,7 +3,7 @@
 use super::rate;
 use crate::exit::Misuse;
 use crate::parse::{
-    DtypeArg, at_least_one, below_one, image_shape, impls, not_negative, seconds, tiles, workers,
+    DtypeArg, at_least_one, below_one, classes, image_shape, impls, not_negative, seconds, tiles, workers,
 };
 use clap::{ArgGroup, ValueEnum};
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
@@ -54,6 +54,9 @@ pub struct Args {
     /// Use only the first N training images
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub limit: Option<usize>,
+    /// How many classes there are, where labels are mere numbers and some class has no image
+    #[arg(long, value_name = "N", value_parser = classes)]
+    pub classes: Option<usize>,
     /// Resize the images of a folder of images to this [default: as the first of them, at most 64 pixels each way]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     pub input: Option<[usize; 3]>,

@@ -21,7 +21,7 @@ pub const ARGUMENTS: &str = "arguments";
 type Value = fn(&Args, usize) -> Option<String>;
 
 /// The arguments that a run consists of, whatever machine it is continued on: all that are written, and all that are accepted.
-const NOTED: [(&str, Value); 19] = [
+const NOTED: [(&str, Value); 20] = [
     ("--data=", |args, _| Some(args.data.clone())),
     ("--batch=", |args, _| Some(args.batch.to_string())),
     ("--optimizer=", |args, _| Some(spelt(args.optimizer))),
@@ -42,6 +42,7 @@ const NOTED: [(&str, Value); 19] = [
     ("--impl=", |args, _| args.implementations.clone()),
     ("--no-fusion", |args, _| args.no_fusion.then(String::new)),
     ("--checkpoint-every=", |args, _| args.checkpoint_every.map(|steps| steps.to_string())),
+    ("--classes=", |args, _| args.classes.map(|classes| classes.to_string())),
 ];
 
 /// The text that a checkpoint of this run notes. Fails where a value has lines of its own, which would be read as arguments.
@@ -127,22 +128,32 @@ fn still_valid<'a>(kept: Vec<&'a str>, own: &[OsString]) -> impl Iterator<Item =
 /// The arguments that say how tasks are cut.
 const CUT: [&str; 3] = ["--tiles=", "--group=", "--impl="];
 
-/// How the tasks of a run were cut, by the arguments that its checkpoint keeps; as the heuristic does where they do not say.
-pub fn cut(checkpoint: &Checkpoint) -> Result<CutOptions> {
-    let mut cut = CutOptions::default();
+/// What a checkpoint says beside its model.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// How the tasks of the run were cut; as the heuristic does where that is not noted.
+    pub cut: CutOptions,
+    /// How many classes its data was said to have.
+    pub classes: Option<usize>,
+}
+
+/// What the arguments of a checkpoint say to those who do not go on with it.
+pub fn kept(checkpoint: &Checkpoint) -> Result<Kept> {
+    let mut kept = Kept::default();
     for line in noted(checkpoint)?.unwrap_or_default() {
         let misunderstood =
             |why: String| anyhow!("the argument {line:?} of the checkpoint is not understood: {why}");
         match line.split_once('=') {
-            Some(("--tiles", tiles)) => cut.set_tiles(tiles)?,
-            Some(("--impl", names)) => cut.set_impls(&parse::impls(names).map_err(misunderstood)?)?,
+            Some(("--tiles", tiles)) => kept.cut.set_tiles(tiles)?,
+            Some(("--impl", names)) => kept.cut.set_impls(&parse::impls(names).map_err(misunderstood)?)?,
             Some(("--group", tiles)) => {
-                cut.tiles_per_group = parse::at_least_one(tiles).map_err(misunderstood)?
+                kept.cut.tiles_per_group = parse::at_least_one(tiles).map_err(misunderstood)?
             }
+            Some(("--classes", n)) => kept.classes = Some(parse::classes(n).map_err(misunderstood)?),
             _ => {}
         }
     }
-    Ok(cut)
+    Ok(kept)
 }
 
 #[cfg(test)]
@@ -189,7 +200,7 @@ mod tests {
     #[test]
     fn everything_that_is_written_is_an_argument_and_none_is_a_path_to_write_to() {
         let said = "dahl train --data=x --limit=9 --input=1x2x3 --steps=4 --epochs=2 --momentum=0.5 --weight-decay=0.1 \
-            --tiles=n=8 --group=2 --impl=lanes --no-fusion --checkpoint=run --checkpoint-every=3 --metrics=m --dump=d \
+            --tiles=n=8 --group=2 --impl=lanes --no-fusion --checkpoint=run --checkpoint-every=3 --metrics=m --dump=d --classes=3 \
             --trace=t.json --report=r.html --save-plan=p";
         let train = |words: Vec<&str>| match Cli::try_parse_from(words).map(|cli| cli.command) {
             Ok(Command::Train(args)) => args,
@@ -217,10 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_that_makes_no_sense_is_refused() {
-        for line in ["--group=0", "--group=many", "--impl=none", "--tiles=?"] {
-            assert!(cut(&checkpoint(line)).is_err(), "{line}");
+    fn what_makes_no_sense_is_refused() {
+        for line in ["--group=0", "--group=many", "--impl=none", "--tiles=?", "--classes=0", "--classes=257"]
+        {
+            assert!(kept(&checkpoint(line)).is_err(), "{line}");
         }
-        assert_eq!(cut(&checkpoint("--group=7")).unwrap().tiles_per_group, 7);
+        let kept = kept(&checkpoint("--group=7\n--classes=27")).unwrap();
+        assert_eq!((kept.cut.tiles_per_group, kept.classes), (7, Some(27)));
     }
 }

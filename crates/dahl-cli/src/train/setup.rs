@@ -56,7 +56,8 @@ impl Job {
         }
         args.checkpoint = args.checkpoint.take().or_else(|| home.clone());
         let optimizer = args.optimizer()?;
-        let options = Options { shape: args.input, limit: args.limit, ..Options::default() };
+        let options =
+            Options { shape: args.input, limit: args.limit, classes: args.classes, ..Options::default() };
         let kept = resumed.as_ref().map(open::describe).transpose()?;
         let data = startup.reading(|| match &kept {
             Some(kept) if kept.data == args.data => open::data_of_checkpoint(&args.data, &options, args.json),

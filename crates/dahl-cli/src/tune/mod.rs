@@ -6,7 +6,7 @@ mod rounds;
 pub mod sweep;
 
 use crate::open;
-use crate::parse::{DtypeArg, at_least_one, batch, classes, image_shape, seconds};
+use crate::parse::{CLASSES, DtypeArg, at_least_one, batch, classes, image_shape, seconds};
 use anyhow::Result;
 use dahl::model::Sequential;
 use dahl::tune::Subject;
@@ -26,14 +26,14 @@ pub struct What {
     #[arg(long, value_name = "SIZES", default_value = "64", value_parser = batch, value_delimiter = ',')]
     batch: Vec<usize>,
     /// Take the shape of images and the classes from a data set, named as for `dahl train --data`
-    #[arg(long, conflicts_with_all = ["input", "classes"])]
+    #[arg(long, conflicts_with = "input")]
     data: Option<String>,
     /// Channels, height and width of the images [default: what the network was made for]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     input: Option<[usize; 3]>,
-    /// How many classes to tell apart
-    #[arg(long, default_value_t = 10, value_parser = classes)]
-    classes: usize,
+    /// How many classes to tell apart [default: those of the data, otherwise 10]
+    #[arg(long, value_parser = classes)]
+    classes: Option<usize>,
     /// Element type to compute in
     #[arg(long, value_enum, default_value_t = DtypeArg::F32)]
     dtype: DtypeArg,
@@ -65,11 +65,11 @@ impl What {
     fn networks(&self) -> Result<Vec<(String, Sequential)>> {
         let is_default = self.model.is_empty() && self.input.is_none();
         let data = self.data.as_deref().or_else(|| is_default.then_some("digits"));
-        let data = data.map(open::described).transpose()?;
+        let data = data.map(|data| open::described(data, self.classes)).transpose()?;
         let model = |spec: &str| {
             let (input, classes) = match &data {
                 Some(data) => (Some(data.shape), data.classes),
-                None => (self.input.or_else(|| open::made_for(spec)), self.classes),
+                None => (self.input.or_else(|| open::made_for(spec)), self.classes.unwrap_or(CLASSES)),
             };
             Ok((spec.to_string(), open::model(spec, input, Some(classes))?))
         };

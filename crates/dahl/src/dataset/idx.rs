@@ -41,7 +41,9 @@ const MAX_TRUSTED_BYTES: usize = 1 << 26;
 ///
 /// The folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte`
 /// and `t10k-labels-idx1-ubyte`, each as it is or compressed with the ending `.gz`; where both are
-/// present the plain file is read. The number of classes is the largest training label plus one.
+/// present the plain file is read. The number of classes is the largest training label plus one; each of them must have an image, for
+/// a single wrong label would otherwise make up many of them. [`Options::classes`](super::Options::classes) says how many there are where
+/// that is not so.
 ///
 /// ```no_run
 /// let data = dahl::dataset::idx("data/fashion-mnist")?;
@@ -54,7 +56,11 @@ const MAX_TRUSTED_BYTES: usize = 1 << 26;
 /// A folder or file that is missing, a file that is damaged, too short, too long or of another kind,
 /// and files that do not fit together are errors that name the file, what was expected and what came.
 pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
-    let dir = dir.as_ref();
+    read(dir.as_ref(), None)
+}
+
+/// The same with so many classes, whether all of them have images or not.
+pub(super) fn read(dir: &Path, classes: Option<usize>) -> Result<Dataset> {
     if !dir.is_dir() {
         let found = if dir.exists() { "is not a folder" } else { "does not exist" };
         return Err(Error::data(
@@ -81,28 +87,71 @@ pub fn idx(dir: impl AsRef<Path>) -> Result<Dataset> {
             ),
         ));
     }
-    let largest = train.labels.bytes.iter().max().copied().unwrap_or(0);
-    if let Some(at) = test.labels.bytes.iter().position(|&label| label > largest) {
-        return Err(Error::data(
-            &test.labels.path,
-            format!(
-                "expected labels from 0 to {largest} as in {}, but label number {at} is {}; take \
-                 both files from the same data set",
-                train.labels.path.display(),
-                test.labels.bytes[at]
-            ),
-        ));
-    }
-
+    let classes = match classes {
+        Some(classes) => said(classes, [&train.labels, &test.labels])?,
+        None => counted(&train.labels, &test.labels)?,
+    };
     let [height, width] = train.sides();
     Ok(Dataset {
         name: file::name(dir),
         shape: [1, height, width],
-        classes: usize::from(largest) + 1,
-        class_names: numbered(usize::from(largest) + 1),
+        classes,
+        class_names: numbered(classes),
         train: train.into_split()?,
         test: test.into_split()?,
     })
+}
+
+/// The number of classes that somebody has said, unless a label contradicts.
+fn said(classes: usize, files: [&IdxFile; 2]) -> Result<usize> {
+    for file in files {
+        if let Some(at) = file.bytes.iter().position(|&label| usize::from(label) >= classes) {
+            return Err(Error::data(
+                &file.path,
+                format!(
+                    "expected labels below {classes}, the number of classes that was given, but label number {at} is {}; \
+                     mend the file or give another number",
+                    file.bytes[at]
+                ),
+            ));
+        }
+    }
+    Ok(classes)
+}
+
+/// The number of classes by the labels, if every class has an image.
+fn counted(train: &IdxFile, test: &IdxFile) -> Result<usize> {
+    let largest = train.bytes.iter().max().copied().unwrap_or(0);
+    if let Some(at) = test.bytes.iter().position(|&label| label > largest) {
+        return Err(Error::data(
+            &test.path,
+            format!(
+                "expected labels from 0 to {largest} as in {}, but label number {at} is {}; take \
+                 both files from the same data set, or say how many classes there are (--classes)",
+                train.path.display(),
+                test.bytes[at]
+            ),
+        ));
+    }
+    let mut has_image = [false; 256];
+    train.bytes.iter().chain(&test.bytes).for_each(|&label| has_image[usize::from(label)] = true);
+    let classes = usize::from(largest) + 1;
+    let Some(missing) = has_image[..classes].iter().position(|has_image| !has_image) else {
+        return Ok(classes);
+    };
+    // The labels of the training images have the largest one.
+    let at = train.bytes.iter().position(|&label| usize::from(label) > missing).unwrap_or(0);
+    let n_more = has_image[missing + 1..classes].iter().filter(|has_image| !**has_image).count();
+    let more = if n_more > 0 { format!(" nor of {n_more} classes above it") } else { String::new() };
+    Err(Error::data(
+        &train.path,
+        format!(
+            "expected images of every class up to the largest label, {largest}, but there is none of class {missing}{more}, \
+             and label number {at} is {}; mend the file if that is wrong, or else say how many classes there are \
+             (--classes {classes})",
+            train.bytes[at]
+        ),
+    ))
 }
 
 /// Whether a folder has any of the files.

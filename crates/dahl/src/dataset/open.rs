@@ -25,6 +25,9 @@ pub struct Options {
     pub shape: Option<[usize; 3]>,
     /// How many training images to use: the first ones, or of a folder of images those of every class in turn.
     pub limit: Option<usize>,
+    /// How many classes there are. Only labels that are mere numbers leave that open, and only where some class has no image need it
+    /// be said; all other data must have as many.
+    pub classes: Option<usize>,
     /// How many bytes of images may be kept in memory; more are read when they are used. [default: an eighth of the memory]
     pub memory_bytes: Option<u64>,
     /// Threads to read images on. [default: one per core]
@@ -154,7 +157,7 @@ pub(super) fn open_unread(spec: &str, options: &Options) -> Result<Dataset> {
     } else {
         let dir = Path::new(spec);
         match Kind::of(dir) {
-            Some(Kind::Idx) => idx(dir)?,
+            Some(Kind::Idx) => idx::read(dir, options.classes)?,
             Some(Kind::Cifar10) => cifar::cifar10(dir)?,
             Some(Kind::Images) => folder::folder(dir, options.shape, options.limit)?,
             None => return Err(nothing_found(dir)),
@@ -162,6 +165,12 @@ pub(super) fn open_unread(spec: &str, options: &Options) -> Result<Dataset> {
     };
     if let Some(limit) = options.limit {
         data.train.truncate(limit);
+    }
+    if let Some(classes) = options.classes.filter(|&classes| classes != data.classes) {
+        return Err(Error::setting(format!(
+            "{spec}: expected {classes} classes, the number that was given, but there are {}; leave it out (--classes)",
+            data.classes
+        )));
     }
     if let Some(shape) = options.shape.filter(|shape| *shape != data.shape) {
         let text = |[c, h, w]: [usize; 3]| format!("{c}x{h}x{w}");

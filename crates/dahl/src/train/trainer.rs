@@ -424,6 +424,11 @@ impl Trainer {
                 let message = format!("{}: {n} {name} images of {bytes} bytes cannot be used", data.name);
                 return Err(Error::setting(message));
             }
+            if let Some(label) = split.labels().iter().find(|&&label| usize::from(label) >= data.classes) {
+                let message = format!("one of the {name} images is of class {label}, and classes go up to");
+                let last = data.classes.saturating_sub(1);
+                return Err(Error::setting(format!("{}: {message} {last}", data.name)));
+            }
         }
         let classes = model.classes()?;
         if classes < data.classes {

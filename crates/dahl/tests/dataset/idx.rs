@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use dahl::dataset::{self, Dataset};
+use dahl::dataset::{self, Dataset, Options};
 
 use crate::folder::{Folder, assert_message, gzip};
 
@@ -311,4 +311,53 @@ fn fashion_mnist_has_its_known_sizes() {
         assert_eq!(count(data.train.labels()), 6_000);
         assert_eq!(count(data.test.labels()), 1_000);
     }
+}
+
+fn open(folder: &Folder, classes: usize) -> dahl::Result<Dataset> {
+    dataset::open(folder.spec(), &Options { classes: Some(classes), ..Options::default() })
+}
+
+#[test]
+fn one_wrong_label_does_not_make_up_classes() {
+    let folder = valid("wrong-label");
+    folder.write(TRAIN_LABELS, &labels(&[0, 1, 2, 3, 77]));
+    let parts =
+        [TRAIN_LABELS, "none of class 4 nor of 72 classes above it", "label number 4 is 77", "--classes 78"];
+    assert_fails(&folder, &parts);
+    // The whole file counts, whatever is used of it.
+    let limited = dataset::open(folder.spec(), &Options { limit: Some(2), ..Options::default() });
+    assert_message(limited, &parts);
+    let check = dataset::check(folder.spec(), &Options::default(), &|_, _| ()).unwrap();
+    assert_eq!(check.faults.len(), 1, "{:?}", check.faults);
+    assert!(check.faults[0].message.contains("label number 4 is 77"), "{:?}", check.faults);
+    // Whoever says so means it.
+    let data = open(&folder, 78).unwrap();
+    assert_eq!((data.classes, data.class_names.len()), (78, 78));
+    assert_message(open(&folder, 77), &[TRAIN_LABELS, "below 77", "label number 4 is 77"]);
+    folder.write(TRAIN_LABELS, &labels(&[0, 1, 2, 3, 4]));
+    folder.write(TEST_LABELS, &labels(&[0, 9, 1]));
+    assert_message(open(&folder, 9), &[TEST_LABELS, "label number 1 is 9"]);
+    assert_eq!(open(&folder, 10).unwrap().classes, 10);
+}
+
+#[test]
+fn a_class_may_have_test_images_only_if_others_come_after_it() {
+    let folder = valid("gap");
+    folder.write(TRAIN_LABELS, &labels(&[0, 1, 3, 3, 0]));
+    assert_fails(&folder, &["none of class 2, and label number 2 is 3", "--classes 4"]);
+    folder.write(TEST_LABELS, &labels(&[3, 2, 1]));
+    assert_eq!(load(&folder).classes, 4);
+    // Labels that begin with 1, as those of letters do.
+    folder.write(TRAIN_LABELS, &labels(&[1, 2, 3, 3, 1]));
+    folder.write(TEST_LABELS, &labels(&[3, 2, 1]));
+    assert_fails(&folder, &["none of class 0"]);
+    assert_eq!(open(&folder, 4).unwrap().classes, 4);
+}
+
+#[test]
+fn other_data_has_the_classes_it_has() {
+    let options = |classes| Options { classes: Some(classes), ..Options::default() };
+    assert_eq!(dataset::open("digits", &options(10)).unwrap().classes, 10);
+    assert_message(dataset::open("digits", &options(11)), &["digits", "expected 11 classes", "there are 10"]);
+    assert_message(dataset::open("synthetic:1x4x4x3", &options(4)), &["expected 4 classes", "there are 3"]);
 }
