@@ -141,7 +141,5 @@ pub fn epoch_of(checkpoint: &Checkpoint) -> usize {
 
 /// Refuses a path that cannot be written to, before anything is done for it.
 pub fn writable(path: &Path) -> Result<()> {
-    let file = fs::OpenOptions::new().create(true).append(true).open(path);
-    file.map(drop).map_err(|error| file::unwritable(path, &error))?;
-    Ok(())
+    Ok(dahl_runtime::file::writable(path).map_err(|error| file::unwritable(path, &error))?)
 }

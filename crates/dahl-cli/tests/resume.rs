@@ -222,23 +222,21 @@ fn two_runs_do_not_save_into_one_folder() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_known_before_the_training() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new("read-only");
-    let saved = folder.file("run");
-    success(&["train", "--epochs", "1", "--limit", "64", "--checkpoint", &saved]);
-    let allow = |mode| std::fs::set_permissions(&saved, std::fs::Permissions::from_mode(mode)).expect("set");
-    allow(0o500);
-    match std::fs::write(folder.file("run/probe"), "") {
-        Ok(()) => command::skipped("this user may write everywhere"),
-        Err(_) => {
-            let output = command::dahl(&["train", "--resume", &saved, "--epochs", "2"]);
-            let text = sentence("a folder that cannot be written", &output, 1);
-            assert!(text.contains("check the permissions"), "{text}");
-            assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
-        }
-    }
-    allow(0o700);
+fn metrics_that_do_not_fit_end_with_a_whole_line() {
+    let folder = Folder::new("lines");
+    let metrics = folder.file("metrics.csv");
+    // 1 block of 512 or 1024 bytes, which is not enough for so many lines.
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -f 1; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dahl")])
+        .args(["train", "--epochs", "20", "--limit", "64", "--metrics", &metrics])
+        .env("DAHL_CACHE", command::CACHE)
+        .output()
+        .expect("sh runs");
+    let text = sentence("a limit for files", &output, 1);
+    assert!(text.contains(&metrics) && text.contains("the limit for files is reached"), "{text}");
+    let text = String::from_utf8(folder.read("metrics.csv")).expect("text");
+    assert!(text.ends_with('\n') && text.lines().count() > 2, "{text}");
+    assert!(text.lines().all(|line| line.split(',').count() == 8), "{text}");
 }
 
 #[test]

@@ -64,6 +64,28 @@ fn environment_variables_are_read_in_one_source() {
 }
 
 #[test]
+fn files_are_written_by_one_source() {
+    // What is written over an old file is lost with it when the disk is full.
+    let ways = ["File::create", "fs::write", "fs::copy", ".write(true)", ".append(true)", ".create(true)"];
+    let tests = ["tests", "benches", "examples"];
+    let mut offences = Vec::new();
+    for (path, text) in sources() {
+        let is_test = path.components().any(|part| tests.iter().any(|folder| part.as_os_str() == *folder));
+        if is_test || path.ends_with("tests.rs") || path.ends_with("dahl-runtime/src/file.rs") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (i, line) in code.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            if !is_comment && ways.iter().any(|way| line.contains(way)) {
+                offences.push(format!("{}:{}: {line}", path.display(), i + 1));
+            }
+        }
+    }
+    refuse("files are written whole or not at all, by dahl_runtime::file", offences);
+}
+
+#[test]
 fn nothing_is_left_to_do_and_no_machine_is_named() {
     // In halves, so that this file does not name them either.
     let halves = [("TO", "DO"), ("FIX", "ME"), ("/ho", "me/"), ("/ro", "ot/"), ("/t", "mp/")];

@@ -1,5 +1,6 @@
 //! `--batches` and `--dump`: exactly these batches, and everything that another program needs to compare.
 
+use crate::open;
 use anyhow::{Context, Result, bail};
 use dahl::file;
 use dahl::model::Sequential;
@@ -21,17 +22,11 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Makes the folder. Files of an earlier dump are removed: they would be taken for those of this run.
+    /// Makes the folder. Files of an earlier dump stay until those of this run take their place.
     pub fn create(dir: &Path, dtype: Dtype) -> Result<Dump> {
         file::create_folder(dir)?;
         for name in [LOSSES, FIRST_STEP, LAST] {
-            let path = dir.join(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(file::unwritable(&path, &error).into());
-                }
-                _ => {}
-            }
+            open::writable(&dir.join(name))?;
         }
         Ok(Dump { dir: dir.to_path_buf(), dtype })
     }
@@ -58,6 +53,17 @@ impl Dump {
             tensors.insert(format!("grad.{}", named.name), Tensor::from_f64(self.dtype, &shape, gradient)?);
         }
         Ok(tensors.save(self.dir.join(FIRST_STEP))?)
+    }
+
+    /// Removes the first step of an earlier dump, which would be taken for that of this run.
+    pub fn no_first_step(&self) -> Result<()> {
+        let path = self.dir.join(FIRST_STEP);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(file::unwritable(&path, &error).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the weights and running statistics at the end.

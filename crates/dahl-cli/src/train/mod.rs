@@ -91,8 +91,9 @@ fn fit(job: &mut Job) -> Result<Exit> {
     }
     if let Some(dump) = dump {
         dump.losses(&losses)?;
-        if let Some(first) = &first {
-            dump.first_step(model, first)?;
+        match &first {
+            Some(first) => dump.first_step(model, first)?,
+            None => dump.no_first_step()?,
         }
         dump.last(model)?;
     }

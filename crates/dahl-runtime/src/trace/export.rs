@@ -79,13 +79,14 @@ impl Trace {
         out.flush()
     }
 
-    /// Writes the trace into a file, in the format that its name asks for.
+    /// Writes the trace into a file, whole or not at all, in the format that its name asks for.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let format = Format::of_path(path)?;
-        let written = std::fs::File::create(path).and_then(|file| self.write(format, file));
-        written
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display())))
+        crate::file::write(path, |out| self.write(format, out)).map_err(|error| {
+            let message = format!("{}: the trace {}", path.display(), crate::file::unwritable(&error));
+            Error::new(ErrorKind::Io, message)
+        })
     }
 
     /// Reads a trace that was written as [`Format::Json`].

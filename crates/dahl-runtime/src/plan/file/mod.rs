@@ -38,6 +38,7 @@ mod record;
 use super::Planned;
 use super::hash::Fingerprint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use crate::graph::Graph;
 use crate::machine::Machine;
 use record::StepRecord;
@@ -92,10 +93,12 @@ impl PlanFile {
         parse::parse(source, text)
     }
 
-    /// Writes the file.
+    /// Writes the file, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        std::fs::write(&path, self.to_string()).map_err(|error| {
-            let message = format!("{}: cannot write the plan: {error}", path.as_ref().display());
+        let path = path.as_ref();
+        let written = file::write(path, |out| out.write_all(self.to_string().as_bytes()));
+        written.map_err(|error| {
+            let message = format!("{}: the plan {}", path.display(), file::unwritable(&error));
             Error::new(ErrorKind::Io, message)
         })
     }
