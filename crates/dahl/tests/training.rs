@@ -4,7 +4,7 @@ use dahl::dataset::{self, Dataset};
 use dahl::layer::Conv2d;
 use dahl::model::Sequential;
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
-use dahl::train::{Checkpoint, Event, Report};
+use dahl::train::{Checkpoint, Event, FolderLock, Report};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
@@ -144,19 +144,60 @@ fn an_update_that_overflows_is_told_although_no_loss_did() {
 fn a_checkpoint_that_cannot_be_written_does_not_cost_what_was_learned() -> Result<()> {
     let data = digits();
     let folder = Folder::new("file");
-    std::fs::write(&folder.0, "in the way").unwrap();
     for every in [None, Some(3)] {
         let mut unsaved = model(&data);
         let trainer = trainer(1, Dtype::F32).epochs(1);
-        let message = trainer.clone().checkpoint(&folder.0, every).fit(&mut unsaved, &data).unwrap_err();
+        let saving = trainer.clone().checkpoint(&folder.0, every);
+        // The folder is there when the run begins.
+        let trained = saving.fit_with(&mut unsaved, &data, |_| {
+            if folder.0.is_dir() {
+                std::fs::remove_dir_all(&folder.0).unwrap();
+                std::fs::write(&folder.0, "in the way").unwrap();
+            }
+            GO_ON
+        });
+        let message = trained.unwrap_err();
         assert!(message.to_string().contains(&folder.0.display().to_string()), "{message}");
+        // Where it is not, no step is made.
+        let mut untouched = model(&data);
+        let message = saving.fit(&mut untouched, &data).unwrap_err().to_string();
+        assert!(message.contains("a file is in its place") && untouched.weights().is_none(), "{message}");
+        std::fs::remove_file(&folder.0).unwrap();
         let mut learned = model(&data);
         trainer.max_steps(every).fit(&mut learned, &data)?;
         // The learning rate depends on the number of steps, so that only whole epochs can be compared.
         assert!(unsaved.weights().is_some() && (every.is_some() || unsaved.weights() == learned.weights()));
     }
-    std::fs::remove_file(&folder.0).unwrap();
     Ok(())
+}
+
+#[test]
+fn two_trainers_do_not_save_into_one_folder() -> Result<()> {
+    let data = digits();
+    let folder = Folder::new("two");
+    let saving = trainer(1, Dtype::F32).max_steps(Some(2)).checkpoint(&folder.0, None);
+    let mut refused = 0;
+    saving.fit_with(&mut model(&data), &data, |_| {
+        let message = saving.fit(&mut model(&data), &data).unwrap_err().to_string();
+        assert!(message.contains("another run saves into this folder"), "{message}");
+        refused += 1;
+        GO_ON
+    })?;
+    assert!(refused > 0);
+    // One after the other they do, also with a lock that was taken before.
+    let lock = FolderLock::take(&folder.0)?;
+    assert!(saving.fit(&mut model(&data), &data).is_err());
+    saving.clone().lock(lock).fit(&mut model(&data), &data)?;
+    saving.fit(&mut model(&data), &data)?;
+    Ok(())
+}
+
+#[test]
+fn a_label_beyond_the_classes_is_refused() {
+    let mut data = digits();
+    data.classes = 9;
+    let message = trainer(1, Dtype::F32).fit(&mut model(&data), &data).unwrap_err().to_string();
+    assert!(message.contains("of class 9") && message.contains("go up to 8"), "{message}");
 }
 
 #[test]
