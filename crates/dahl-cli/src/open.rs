@@ -65,13 +65,15 @@ pub fn made_for(spec: &str) -> Option<[usize; 3]> {
     }
 }
 
+/// The largest model file that is read; the longest of those that are built in has a few kilobytes.
+const MAX_MODEL_BYTES: u64 = 16 << 20;
+
 /// A model by name, or from a file.
 pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> Result<Sequential> {
     if let (false, Some(input), Some(classes)) = (is_file(spec), input, classes) {
         return Ok(Sequential::builtin(spec, input, classes)?);
     }
-    let text = String::from_utf8(file::read(spec)?)
-        .with_context(|| format!("{spec}: expected a model file, but this is no text; check the path"))?;
+    let text = file::read_text(spec, MAX_MODEL_BYTES)?;
     Ok(Sequential::from_toml(&text, spec, input, classes)?)
 }
 

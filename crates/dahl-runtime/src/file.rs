@@ -1,4 +1,7 @@
-//! Files that are written whole or not at all, and why they could not be.
+//! Files: how they are opened and read ([`Input`], [`read`]), and how they are written whole or not at all, and why they could not be.
+//!
+//! Every file that this program reads or writes is opened here. A name may stand for a device or a pipe, and none of those may keep a
+//! program waiting or fill its memory.
 //!
 //! [`write()`] is how everything that must survive a crash is written: into a temporary file of the same folder, which takes
 //! the place of the old file only when all of it is on the disk. At any moment the name stands for all of the old
@@ -6,6 +9,11 @@
 //!
 //! A temporary file is locked while it is written. So [`remove_stale`] can tell what a dead process left behind from what
 //! another one is writing just now, on any system and without knowing about processes.
+
+mod input;
+mod waitless;
+
+pub use input::{Input, Unreadable, read, read_text};
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -29,7 +37,7 @@ pub fn write_soon(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<(
 }
 
 /// Whether [`write()`] could write this file, as far as that can be known without doing it. Nothing is left behind. What is no
-/// ordinary file is not looked at: opening a pipe waits for its reader.
+/// ordinary file is not looked at: whoever reads a pipe would take that for its end.
 pub fn writable(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(before) if before.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -43,7 +51,7 @@ pub fn writable(path: &Path) -> io::Result<()> {
 /// where that may not be written, though its folder may: whoever protects a file wants to keep it.
 fn replaceable(path: &Path) -> io::Result<PathBuf> {
     let target = fs::canonicalize(path)?;
-    OpenOptions::new().write(true).open(&target)?;
+    waitless::open(&target, OpenOptions::new().write(true))?;
     Ok(target)
 }
 
@@ -60,9 +68,10 @@ impl Growing {
         let is_ordinary = fs::metadata(path).map_or(true, |before| before.is_file());
         if is_ordinary {
             write(path, |out| out.write_all(text))?;
-            return Ok(Growing { file: OpenOptions::new().append(true).open(path)?, is_ordinary });
+            let file = waitless::open(path, OpenOptions::new().append(true))?;
+            return Ok(Growing { file, is_ordinary });
         }
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        let mut file = waitless::open(path, OpenOptions::new().write(true))?;
         file.write_all(text)?;
         Ok(Growing { file, is_ordinary })
     }
@@ -85,7 +94,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     // A link to nowhere is not followed, and a pipe is not waited for.
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            OpenOptions::new().read(true).write(true).open(path)
+            waitless::open(path, OpenOptions::new().read(true).write(true))
         }
         opened => opened,
     }
@@ -100,7 +109,7 @@ fn replace(
     if let Some(before) = &before
         && !before.is_file()
     {
-        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        let mut out = BufWriter::new(waitless::open(path, OpenOptions::new().write(true))?);
         fill(&mut out)?;
         return out.flush();
     }
@@ -176,7 +185,7 @@ pub fn remove_stale(folder: impl AsRef<Path>) {
             continue;
         }
         // Where there are no locks, it stays. Removed while locked: a writer that waits for the lock then sees that its file is gone.
-        if let Ok(file) = File::open(entry.path())
+        if let Ok(file) = waitless::open(&entry.path(), OpenOptions::new().read(true))
             && file.try_lock().is_ok()
         {
             let _ = fs::remove_file(entry.path());
@@ -221,6 +230,9 @@ pub fn unwritable(error: &io::Error) -> String {
         ErrorKind::IsADirectory => "name a file in it",
         ErrorKind::NotADirectory => "a part of the path is a file and not a folder: check the path",
         ErrorKind::InvalidFilename => "check the path",
+        _ if waitless::has_no_reader(error) => {
+            "nobody reads from this pipe: start its reader first, or name a file"
+        }
         _ => "check the path and its disk",
     };
     format!("cannot be written ({error}); {advice}")

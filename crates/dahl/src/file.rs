@@ -3,9 +3,11 @@
 //! How that is done is in [`dahl_runtime::file`]; here errors name the file.
 
 use crate::error::{Error, Result};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
+
+use dahl_runtime::file::Unreadable;
 
 pub use dahl_runtime::file::remove_stale;
 
@@ -30,48 +32,22 @@ pub fn create_folder(folder: impl AsRef<Path>) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| Error::data(folder, dahl_runtime::file::uncreatable(&error)))
 }
 
-/// Reads all of a file. Pipes are read too, but nothing that may have no end.
-pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>> {
+/// Reads all of a regular file, unless it has more than `limit` bytes. Nothing else is opened: not a folder, and nothing that may have
+/// no end or keep its reader waiting, as devices and pipes do.
+pub fn read(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     let path = path.as_ref();
-    let unreadable = |error: io::Error| unreadable(path, &error);
-    let mut file = File::open(path).map_err(unreadable)?;
-    let kind = file.metadata().map_err(unreadable)?.file_type();
-    if kind.is_dir() {
-        return Err(Error::data(path, "expected a file, but this is a folder; name a file in it"));
-    }
-    if !kind.is_file() && !is_pipe(kind) {
-        return Err(Error::data(path, "expected a file, but this is a device; name a file"));
-    }
-    let mut bytes = Vec::new();
-    let len = file.metadata().map_or(0, |metadata| metadata.len());
-    let len = usize::try_from(len).map_err(|_| unreadable(ErrorKind::OutOfMemory.into()))?;
-    bytes.try_reserve_exact(len).map_err(|_| unreadable(ErrorKind::OutOfMemory.into()))?;
-    file.read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
+    dahl_runtime::file::read(path, limit).map_err(|error| unreadable(path, error))
 }
 
-#[cfg(unix)]
-fn is_pipe(kind: fs::FileType) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    kind.is_fifo()
-}
-
-#[cfg(not(unix))]
-fn is_pipe(_: fs::FileType) -> bool {
-    false
+/// Likewise, a text.
+pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
+    let path = path.as_ref();
+    dahl_runtime::file::read_text(path, limit).map_err(|error| unreadable(path, error))
 }
 
 /// The error for a file or folder that could not be read.
-pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Error {
-    let advice = match error.kind() {
-        ErrorKind::NotFound => "check the path",
-        ErrorKind::NotADirectory => "a part of the path is a file and not a folder: check the path",
-        ErrorKind::IsADirectory => "this is a folder: name a file in it",
-        ErrorKind::PermissionDenied => "check its permissions",
-        ErrorKind::OutOfMemory => "it is larger than the memory",
-        _ => "check the file and its disk",
-    };
-    Error::data(path, format!("expected a readable file, but reading it failed ({error}); {advice}"))
+pub(crate) fn unreadable(path: &Path, error: impl Into<Unreadable>) -> Error {
+    Error::data(path, error.into().to_string())
 }
 
 /// The error for a file that could not be written: why, and what to do.

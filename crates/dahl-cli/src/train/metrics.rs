@@ -5,11 +5,13 @@ use anyhow::Result;
 use dahl::file;
 use dahl::train::Epoch;
 use dahl_runtime::file::Growing;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The columns, named as in the JSON lines.
 const HEADER: &str = "epoch,loss,accuracy,test_loss,test_accuracy,images_per_s,seconds,peak_bytes";
+
+/// The longest file that a run goes on with: more than half a million epochs.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// A file that gets a line per epoch. It takes the place of an older one with the first line, so that a run that never gets so
 /// far takes nothing away.
@@ -26,9 +28,9 @@ impl Metrics {
     pub fn create(path: &Path, epoch: usize) -> Result<Metrics> {
         open::writable(path)?;
         let mut pending = format!("{HEADER}\n");
-        // What is no ordinary file has nothing to keep, and reading a pipe may wait for ever.
-        let old = if epoch > 1 && path.is_file() { fs::read_to_string(path).ok() } else { None };
-        if let Some(old) = old {
+        // What is no file, such as a pipe, has no lines from before.
+        if epoch > 1 && path.is_file() {
+            let old = file::read_text(path, MAX_BYTES)?;
             let is_before = |line: &&str| {
                 line.split(',').next().and_then(|n| n.parse().ok()).is_some_and(|n: usize| n < epoch)
             };
@@ -69,6 +71,7 @@ fn line(epoch: &Epoch) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_run_that_goes_on_keeps_the_epochs_before_it() {

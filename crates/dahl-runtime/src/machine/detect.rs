@@ -4,6 +4,7 @@
 //! well as the real one. Nothing here fails: a file that is missing or makes no sense leaves its field empty, and so
 //! does a system without such files.
 
+use crate::file::read_text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,9 +121,12 @@ impl Hardware {
 /// More hardware threads than any machine has: a list that names others is not believed.
 const MAX_THREADS: usize = 1 << 16;
 
+/// The longest of the files is that of the processors, with a few kilobytes for each.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// The text of a file, without the white space around it.
 fn text(path: &Path) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_string()).filter(|text| !text.is_empty())
+    Some(read_text(path, MAX_BYTES).ok()?.trim().to_string()).filter(|text| !text.is_empty())
 }
 
 fn number<T: FromStr>(path: &Path) -> Option<T> {

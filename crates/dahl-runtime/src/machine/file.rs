@@ -24,6 +24,7 @@ use super::measured::{Bandwidth, Measured, Place, Rate, Stream};
 use super::{Cache, CacheKind, Hardware, Machine, Node, Unit, UnitKind};
 use crate::date;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file::{Unreadable, read_text};
 use crate::perf::words::{Words, escaped};
 use crate::plan::Fingerprint;
 use std::path::Path;
@@ -146,12 +147,13 @@ impl MachineFile {
         let in_file = |error: String| {
             Error::new(ErrorKind::Io, format!("cannot read the machine file {}: {error}", path.display()))
         };
-        let length = std::fs::metadata(path).map_err(|error| in_file(error.to_string()))?.len();
-        if length > MAX_BYTES {
-            return Err(in_file("it is longer than any machine file".to_string()));
-        }
-        let bytes = std::fs::read(path).map_err(|error| in_file(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| in_file(not_ours()))?;
+        let text = read_text(path, MAX_BYTES).map_err(|error| {
+            in_file(match error {
+                Unreadable::NoText => not_ours(),
+                Unreadable::TooLong { .. } => "it is longer than any machine file".to_string(),
+                _ => error.to_string(),
+            })
+        })?;
         MachineFile::from_text(&text).map_err(in_file)
     }
 }

@@ -37,10 +37,14 @@ pub fn resident_bytes() -> Option<usize> {
     None
 }
 
+/// What Linux tells of a process is a page or two.
+#[cfg(target_os = "linux")]
+const MAX_STATUS_BYTES: u64 = 1 << 20;
+
 /// A number that Linux tells of this process.
 #[cfg(target_os = "linux")]
 fn status_bytes(name: &str) -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = crate::file::read_text("/proc/self/status".as_ref(), MAX_STATUS_BYTES).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: usize = line.split_whitespace().next()?.parse().ok()?;
     Some(kib.saturating_mul(1024))

@@ -3,6 +3,7 @@
 use super::html::Page;
 use super::{Event, Idle, Trace, dot, file, paje, perfetto};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file::{Input, unwritable};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -84,7 +85,7 @@ impl Trace {
         let path = path.as_ref();
         let format = Format::of_path(path)?;
         crate::file::write(path, |out| self.write(format, out)).map_err(|error| {
-            let message = format!("{}: the trace {}", path.display(), crate::file::unwritable(&error));
+            let message = format!("{}: the trace {}", path.display(), unwritable(&error));
             Error::new(ErrorKind::Io, message)
         })
     }
@@ -94,8 +95,8 @@ impl Trace {
         let path = path.as_ref();
         let in_file =
             |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", path.display()));
-        let file = std::fs::File::open(path).map_err(|error| in_file(error.to_string()))?;
-        file::read(io::BufReader::new(file)).map_err(in_file)
+        let input = Input::open(path, file::MAX_BYTES).map_err(|error| in_file(error.to_string()))?;
+        file::read(io::BufReader::new(input)).map_err(in_file)
     }
 
     /// Nanoseconds from `origin` to `ticks`.

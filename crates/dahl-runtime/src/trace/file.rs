@@ -23,12 +23,16 @@
 use super::json::quoted;
 use super::{BlockInfo, Event, Release, Scene, Schedule, TaskInfo, Trace, Transfer, WorkerInfo};
 use crate::graph::{Edge, EdgeKind};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 /// Rises when older programs could no longer read what is written.
 const VERSION: u64 = 2;
 const MAGIC: &str = "dahl-trace";
+/// The largest trace that is read: some hundred million executions.
+pub(super) const MAX_BYTES: u64 = 8 << 30;
+/// The longest line, which is mostly names.
+const MAX_LINE_BYTES: u64 = 1 << 20;
 const COLD: &str = "cold";
 const WARM: &str = "warm";
 
@@ -98,12 +102,8 @@ pub(super) fn read(input: impl BufRead) -> Result<Trace, String> {
     let mut trace = Trace::default();
     let mut scene = Scene::default();
     let mut n_lines = 0_u64;
-    for (i, line) in input.lines().enumerate() {
-        // A file that is no text is no trace; anything else is the system's.
-        let line = line.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => "it is not a trace of dahl (JSON lines): it is no text".to_string(),
-            _ => error.to_string(),
-        })?;
+    for (i, line) in lines(input).enumerate() {
+        let line = line?;
         let in_line = |error: String| format!("line {}: {error}", i + 1);
         let mut fields = if i == 0 {
             Fields::parse(&line).map_err(|_| not_ours())?
@@ -139,6 +139,24 @@ pub(super) fn read(input: impl BufRead) -> Result<Trace, String> {
         n_lines += 1;
     }
     Err(if n_lines == 0 { not_ours() } else { "it ends early: the last line is missing".to_string() })
+}
+
+/// The lines of a text, without their ends; one that is too long, or no text, is the last.
+fn lines(mut input: impl BufRead) -> impl Iterator<Item = Result<String, String>> {
+    let no_text = || "it is not a trace of dahl (JSON lines): it is no text".to_string();
+    let mut next = move || -> Result<Option<String>, String> {
+        let mut line = Vec::new();
+        let limit = MAX_LINE_BYTES + 1;
+        let n = input.by_ref().take(limit).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        if n as u64 == limit {
+            return Err(format!("it is not a trace of dahl: a line has more than {MAX_LINE_BYTES} bytes"));
+        }
+        if line.pop_if(|last| *last == b'\n').is_some() {
+            line.pop_if(|last| *last == b'\r');
+        }
+        if n == 0 { Ok(None) } else { String::from_utf8(line).map(Some).map_err(|_| no_text()) }
+    };
+    std::iter::from_fn(move || next().transpose())
 }
 
 fn not_ours() -> String {

@@ -1,9 +1,9 @@
 //! Reading files of data, compressed or not.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use dahl_runtime::file::Input;
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
@@ -11,6 +11,9 @@ pub(super) use crate::file::unreadable;
 
 /// The first bytes of every gzip file.
 pub(super) const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// The most bytes that one file may have, packed or not. How many it is unpacked to has limits of its own.
+const MAX_FILE_BYTES: u64 = 1 << 34;
 
 /// The name of the folder, also where it is given as `.` or ends in `..`.
 pub(super) fn name(dir: &Path) -> String {
@@ -43,16 +46,13 @@ pub(super) fn present(dir: &Path, stem: &str) -> Option<PathBuf> {
 /// The first bytes decide about that and not the ending, because browsers and archive tools
 /// like to inflate a file and keep its name, or the other way round.
 pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
-    let unreadable = |error: io::Error| unreadable(path, &error);
-    let mut file = File::open(path).map_err(unreadable)?;
-    let mut start = Vec::new();
-    file.by_ref()
-        .take(GZIP_MAGIC.len() as u64)
-        .read_to_end(&mut start)
-        .and_then(|_| file.rewind())
-        .map_err(unreadable)?;
-    let file = BufReader::with_capacity(1 << 16, file);
-    Ok(if start == GZIP_MAGIC { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+    let input = Input::open(path, MAX_FILE_BYTES).map_err(|error| unreadable(path, error))?;
+    let mut input = BufReader::with_capacity(1 << 16, input);
+    let start = input.fill_buf().map_err(|error| unreadable(path, error))?;
+    Ok(match start.starts_with(&GZIP_MAGIC) {
+        true => Box::new(MultiGzDecoder::new(input)),
+        false => Box::new(input),
+    })
 }
 
 /// Appends up to `n_bytes` from `source` to `bytes`; fewer arrive only where the data end.

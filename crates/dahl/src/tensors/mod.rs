@@ -31,6 +31,9 @@ use std::path::Path;
 /// The name of the tensor in a file that holds only one and gives it no name (npy, csv).
 pub const UNNAMED: &str = "";
 
+/// The largest file of tensors that is read, since all of it is kept in memory.
+pub(crate) const MAX_BYTES: u64 = 1 << 36;
+
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -111,7 +114,7 @@ impl Tensors {
     /// Reads the file at `path`, and says of what kind it is.
     pub fn load_with_format(path: impl AsRef<Path>) -> Result<(Tensors, Format)> {
         let path = path.as_ref();
-        let bytes = file::read(path)?;
+        let bytes = file::read(path, MAX_BYTES)?;
         let format = Format::of(path, &bytes);
         let tensors = Tensors::parse(format, &bytes).map_err(|sentence| Error::data(path, sentence))?;
         Ok((tensors, format))

@@ -6,9 +6,9 @@
 use super::format::{self, Refusal, VERSION};
 use super::{Identity, Warning};
 use crate::error::{Error, ErrorKind, Result};
-use crate::file;
+use crate::file::{self, Unreadable};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -149,21 +149,16 @@ impl Kept {
 
     /// All bytes, or nothing if there is no file.
     fn bytes(&self) -> std::result::Result<Option<Vec<u8>>, Unread> {
-        let mut file = match File::open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(Unread::Io)?,
-        };
-        let metadata = file.metadata().map_err(Unread::Io)?;
-        if !metadata.is_file() {
-            return Err(Unread::NoFile);
+        match file::read(&self.path, MAX_BYTES) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(Unreadable::NoFile(_)) => Err(Unread::NoFile),
+            Err(Unreadable::TooLong { .. }) => {
+                let why = "it is larger than any that dahl writes".to_string();
+                Err(Unread::Refused(Refusal::Damaged(why)))
+            }
+            Err(error) => Err(Unread::Failed(error)),
         }
-        if metadata.len() > MAX_BYTES {
-            let why = "it is larger than any that dahl writes".to_string();
-            return Err(Unread::Refused(Refusal::Damaged(why)));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(Unread::Io)?;
-        Ok(Some(bytes))
     }
 
     /// Moves a damaged file aside and says so; the caller has the lock.
@@ -221,7 +216,7 @@ pub(super) type Parsed<T> = std::result::Result<T, String>;
 
 /// Why nothing could be read.
 enum Unread {
-    Io(io::Error),
+    Failed(Unreadable),
     NoFile,
     Refused(Refusal),
 }
@@ -229,9 +224,7 @@ enum Unread {
 impl Unread {
     fn sentence(&self) -> String {
         match self {
-            Unread::Io(error) => {
-                format!("it cannot be read ({error}), so nothing is known; check its permissions")
-            }
+            Unread::Failed(error) => error.to_string(),
             Unread::NoFile => "expected a file, but this is something else; remove it".to_string(),
             Unread::Refused(Refusal::Damaged(why)) => format!("it is damaged: {why}"),
             Unread::Refused(Refusal::Version(version)) => format!(

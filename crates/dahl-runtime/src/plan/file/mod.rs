@@ -48,6 +48,9 @@ use std::path::Path;
 /// The version of the format.
 const VERSION: u64 = 1;
 
+/// The largest plan that is read, in bytes: some millions of lines.
+const MAX_BYTES: u64 = 256 << 20;
+
 /// The plans of a program, one per recorded step.
 #[derive(Clone, Debug, Default)]
 pub struct PlanFile {
@@ -81,7 +84,7 @@ impl PlanFile {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let source = path.as_ref().display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| {
+        let text = file::read_text(path.as_ref(), MAX_BYTES).map_err(|error| {
             let message = format!("{source}: cannot read the plan: {error}");
             Error::new(ErrorKind::Io, message)
         })?;

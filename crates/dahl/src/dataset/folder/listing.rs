@@ -205,7 +205,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(dir)?.map(|entry| Ok(PathBuf::from(entry?.file_name()))).collect()
     };
-    let mut names = read().map_err(|error| file::unreadable(dir, &error))?;
+    let mut names = read().map_err(|error| file::unreadable(dir, error))?;
     names.sort_unstable();
     Ok(names)
 }

@@ -4,7 +4,6 @@
 //! resolved, of 16 bits the upper 8 are taken, transparency and orientation tags are left out. A picture that is not intact to its
 //! end is an error. JPEG is decoded without vector instructions, because its pixels must not depend on the machine.
 
-use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
@@ -15,11 +14,14 @@ use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::pnm;
-use crate::dataset::file;
 use crate::error::{Error, Result};
+use crate::file;
 
 /// The most values a picture may have: beyond that it is taken for a trap.
 pub(super) const MAX_VALUES: usize = 1 << 30;
+
+/// The most bytes of a file: a picture that is not compressed, and its header.
+const MAX_FILE_BYTES: u64 = MAX_VALUES as u64 + (1 << 16);
 
 /// The largest width and height.
 const MAX_SIDE: usize = 1 << 16;
@@ -37,7 +39,7 @@ pub(super) struct Picture {
 impl Picture {
     /// Reads the file at `path`.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|error| file::unreadable(path, &error))?;
+        let bytes = file::read(path, MAX_FILE_BYTES)?;
         Self::decode(&bytes).map_err(|what| {
             Error::data(
                 path,

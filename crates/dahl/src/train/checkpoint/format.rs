@@ -8,7 +8,7 @@ use super::Checkpoint;
 use super::checksum::Checksum;
 use crate::error::{Error, Result};
 use crate::file;
-use crate::tensors::{Image, parse_safetensors};
+use crate::tensors::{Image, MAX_BYTES, parse_safetensors};
 use std::path::Path;
 
 /// The version that is written, and the only one that is read.
@@ -61,19 +61,19 @@ pub(super) fn write(checkpoint: &Checkpoint, path: &Path) -> Result<()> {
 }
 
 pub(super) fn read(path: &Path) -> Result<Checkpoint> {
-    let bytes = file::read(path)?;
+    let bytes = file::read(path, MAX_BYTES)?;
     parse(&bytes).map_err(|sentence| Error::data(path, sentence))
 }
 
 /// Reads a checkpoint, or says what is wrong without naming the file.
 pub(super) fn read_sentence(path: &Path) -> std::result::Result<Checkpoint, String> {
-    let bytes = file::read(path).map_err(|error| error.message().to_owned())?;
+    let bytes = file::read(path, MAX_BYTES).map_err(|error| error.message().to_owned())?;
     parse(&bytes)
 }
 
 /// Whether the file at `path` is a whole checkpoint of this version.
 pub(super) fn is_intact(path: &Path) -> bool {
-    file::read(path).is_ok_and(|bytes| verify(&bytes).is_ok())
+    file::read(path, MAX_BYTES).is_ok_and(|bytes| verify(&bytes).is_ok())
 }
 
 /// Compares the checksum of a file with what is in it.
