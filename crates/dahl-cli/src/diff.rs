@@ -1,5 +1,6 @@
 //! `dahl diff`.
 
+use crate::shortage;
 use anyhow::{Result, bail};
 use dahl::tensors::{Format, Tensor, Tensors, UNNAMED, Value};
 use dahl_runtime::array::{Comparable, Comparison, Distance, Mismatch, Tolerance, compare_pairs};
@@ -54,13 +55,17 @@ fn bound(text: &str) -> Result<f64, String> {
     if bound >= 0.0 { Ok(bound) } else { Err("a tolerance is 0 or more".into()) }
 }
 
+/// The exit code where a file could not be read, or not be compared.
+const UNREAD: u8 = 2;
+
 /// Compares two files, reports, and returns the exit code.
 pub fn run(args: &Args) -> ExitCode {
+    shortage::exit_with(UNREAD);
     let found = match diff(args) {
         Ok(found) => found,
         Err(error) => {
             eprintln!("dahl: {error:#}");
-            return ExitCode::from(2);
+            return ExitCode::from(UNREAD);
         }
     };
     let text = if args.json { format!("{}\n", found.json()) } else { found.text() };

@@ -15,6 +15,7 @@ mod open;
 mod output;
 mod parse;
 mod predict;
+mod shortage;
 mod signal;
 mod stats;
 mod trace;
@@ -82,6 +83,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let begun = Instant::now();
+    shortage::watch();
     signal::take_limits_as_errors();
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(*args, begun),

@@ -64,7 +64,7 @@ impl Runtime {
             let message = "no unit of the machine computes in the host's memory: add a CPU unit";
             return Err(Error::new(ErrorKind::Usage, message));
         }
-        let pool = Pool::new(&machine.units);
+        let pool = Pool::new(&machine.units)?;
         let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
         pool.attach(Arc::clone(&tasks) as Arc<dyn Source>);
         Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })

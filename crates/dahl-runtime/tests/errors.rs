@@ -45,7 +45,7 @@ impl Failing {
         let lowered = lower(&self.graph, &Cut::heuristic(&self.graph, &options).unwrap()).unwrap();
         let plan =
             if is_planned { Plan::heuristic(&lowered, 2) } else { Plan::open(&lowered, Policy::Eager) };
-        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         let feed =
             |_, ports: &mut dahl_runtime::engine::Ports<'_>| ports.get_mut::<f32>(&self.port).fill(1.0);

@@ -76,7 +76,7 @@ fn a_waiting_worker_takes_over_what_floats() {
         lowered.tasks().iter().position(|task| task.codelet == "total" && task.tile.0 == 0).unwrap() as u32;
     assert!(placement.is_floating(total) && placement.order[0].contains(&total));
 
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     let run = |plan: &Plan| {
         let mut session = Session::new(&pool, &lowered, plan, 64).unwrap();
         let feed =

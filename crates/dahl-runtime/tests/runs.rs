@@ -30,7 +30,7 @@ fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
 fn every_engine_computes_every_step_also_over_several_runs() {
     let turn = Turn::new(6, 2, 8);
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         for plan in plans(&turn, machine.units.len()) {
             let mut session = turn.session(&pool, &plan);
             for steps in [1, 0, 7, 8, 9, 500] {
@@ -44,7 +44,7 @@ fn every_engine_computes_every_step_also_over_several_runs() {
 fn two_sessions_take_turns_on_one_pool() {
     let (a, b) = (Turn::new(6, 2, 4), Turn::new(5, 3, 1));
     let machine = Machine::with_workers(2);
-    let pool = Arc::new(Pool::new(&machine.units));
+    let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2));
     let mut second = b.session(&pool, &Plan::open(&b.lowered, Policy::Steal));
     for round in 0..50 {
@@ -58,7 +58,7 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
     // The second one is larger, and made after the first has run.
     let (a, b) = (Turn::new(6, 2, 4), Turn::new(9, 3, 3));
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let workspace = Workspace::new();
         let session = |turn: &Turn| {
             let plan = Plan::heuristic(&turn.lowered, machine.units.len());
@@ -95,7 +95,7 @@ fn sharing_memory_across_steps_adds_edges() {
 fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
     let turn = Turn::new(6, 2, 8);
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         for plan in plans(&turn, machine.units.len()) {
             for (first, text) in [(980.0, "one thousand"), (1980.0, "a kernel panicked: two thousand")] {
                 let mut session = turn.session(&pool, &plan);
@@ -119,7 +119,7 @@ fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
 #[test]
 fn a_plan_for_other_workers_is_refused() {
     let turn = Turn::new(4, 2, 2);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     let plan = Plan::heuristic(&turn.lowered, 3);
     let error = Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Plan);
@@ -129,7 +129,7 @@ fn a_plan_for_other_workers_is_refused() {
 #[test]
 fn a_run_that_is_stopped_ends_after_the_steps_under_way_and_can_go_on() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     for plan in plans(&turn, 2) {
         let mut session = turn.session(&pool, &plan);
         let handle = session.handle();
@@ -148,7 +148,7 @@ fn a_run_that_is_stopped_ends_after_the_steps_under_way_and_can_go_on() {
 #[test]
 fn a_run_that_is_cancelled_fails_and_says_so() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     for plan in plans(&turn, 2) {
         let mut session = turn.session(&pool, &plan);
         let handle = session.handle();
@@ -166,7 +166,7 @@ fn a_run_that_is_cancelled_fails_and_says_so() {
 #[test]
 fn a_stop_that_comes_too_late_does_not_stop_the_next_run() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     let mut session = turn.session(&pool, &Plan::heuristic(&turn.lowered, 2));
     let handle = session.handle();
     let stop_at_the_end = |step| {

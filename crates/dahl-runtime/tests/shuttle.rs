@@ -104,7 +104,7 @@ impl Source for Pieces {
 #[test]
 fn a_pool_serves_sources_that_come_and_go() {
     explore(1000, || {
-        let pool = Pool::new(&units(2));
+        let pool = Pool::new(&units(2)).unwrap();
         let pieces = || Arc::new(Pieces { left: AtomicUsize::new(0), done: AtomicUsize::new(0) });
         let (early, late) = (pieces(), pieces());
         let source: Arc<dyn Source> = early.clone();
@@ -128,7 +128,7 @@ fn a_pool_serves_sources_that_come_and_go() {
 
 #[test]
 fn a_pool_without_work_stops() {
-    explore(1000, || drop(Pool::new(&units(3))));
+    explore(1000, || drop(Pool::new(&units(3)).unwrap()));
 }
 
 fn dependent_tasks() -> Result<()> {

@@ -14,7 +14,7 @@ use turn::Turn;
 fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -> Plan) {
     let body = move || {
         let machine = machine();
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let turn = Turn::new(2, 1, 4);
         let plan = plan(&turn, machine.units.len());
         let mut session = turn.session(&pool, &plan);

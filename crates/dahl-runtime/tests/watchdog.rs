@@ -75,7 +75,7 @@ fn session(pool: &Arc<Pool>, store: &mut Store, flag: usize, is_planned: bool) -
 }
 
 fn stuck(flag: usize, is_planned: bool) -> Error {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     let mut store = Store::new();
     let mut session = session(&pool, &mut store, flag, is_planned).unwrap();
     session.set_watchdog(Some(LIMIT));
@@ -132,7 +132,7 @@ fn a_kernel_that_sleeps_ends_an_open_run() {
 
 #[test]
 fn a_run_that_gets_on_is_left_alone() -> Result<()> {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     let mut store = Store::new();
     let mut session = session(&pool, &mut store, 2, true)?;
     session.set_watchdog(Some(Duration::from_secs(60)));

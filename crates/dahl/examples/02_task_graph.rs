@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     println!("{} bytes planned, {} without sharing", plan.memory().bytes, plan.memory().bytes_unshared);
 
     // Execute, three steps of it.
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units)?);
     let mut session = Session::new(&pool, &lowered, &plan, 0)?;
     let mut totals = Vec::new();
     session.run(

@@ -34,7 +34,7 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     // Chunks of 16 samples, shared out over the units. Where a unit computes is no question of the graph.
     let plan = |lowered: &Lowered| Plan::heuristic(lowered, machine.units.len());
     let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
-    let pool = Arc::new(Pool::new(&machine.units));
+    let pool = Arc::new(Pool::new(&machine.units)?);
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
     let feed = |step: u64, ports: &mut dahl_runtime::engine::Ports<'_>| {
         for (i, x) in ports.get_mut::<f32>(&x).iter_mut().enumerate() {

@@ -21,6 +21,7 @@ pub mod file;
 pub mod layer;
 pub mod loss;
 pub mod measure;
+mod memory;
 pub mod model;
 pub mod op;
 pub mod optim;

@@ -5,7 +5,7 @@
 //! the system lends to others for most of the time is measured as if it were free. Where all cores are measured they begin a
 //! round together, and their rates are added.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::op::simd::{Streams, fma_flops};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
@@ -16,7 +16,9 @@ use dahl_runtime::machine::{
     Bandwidth, Hardware, Machine, Measured, Place, Rate, Stream, n_cores, pin_current_thread,
 };
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
-use std::sync::{Arc, Barrier};
+use std::io;
+use std::sync::{Arc, Barrier, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long to measure.
@@ -49,15 +51,15 @@ pub fn machine(
         progress(n_done, n_all, what);
         n_done += 1;
     };
-    let mut both = |what: &str, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)| {
+    let mut both = |what: &str, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)| -> Result<Rate> {
         next(what);
-        Rate { one: best(effort, 1, work), all: best(effort, n_cores, work) }
+        Ok(Rate { one: best(effort, 1, work)?, all: best(effort, n_cores, work)? })
     };
-    let flops_f32 = both("flops of f32", &|| Box::new(|| fma_flops(Dtype::F32)));
-    let flops_f64 = both("flops of f64", &|| Box::new(|| fma_flops(Dtype::F64)));
+    let flops_f32 = both("flops of f32", &|| Box::new(|| fma_flops(Dtype::F32)))?;
+    let flops_f64 = both("flops of f64", &|| Box::new(|| fma_flops(Dtype::F64)))?;
     let mut bandwidths = Vec::new();
     for place in places {
-        let rates = Stream::ALL.map(|stream| {
+        let [a, b, c] = Stream::ALL.map(|stream| {
             let bytes = place.bytes as usize;
             both(&format!("{} of {}", stream.name(), place.name), &|| {
                 let mut streams = Streams::new(stream, bytes);
@@ -66,7 +68,7 @@ pub fn machine(
                 Box::new(move || (0..n_passes).map(|_| streams.next_piece() as f64).sum())
             })
         });
-        bandwidths.push(Bandwidth { place, rates });
+        bandwidths.push(Bandwidth { place, rates: [a?, b?, c?] });
     }
     next("tasks");
     let task_seconds = Some(task_seconds(effort)?);
@@ -77,9 +79,14 @@ pub fn machine(
 
 /// The most per second that `n` cores together did in a round. Each makes its work for itself, by `work`, and calls it until the
 /// round is over; a call does a piece and returns how much that was.
-fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)) -> f64 {
+fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)) -> Result<f64> {
     let barrier = Barrier::new(n);
+    // Whether all of them are there: none may wait for one that was never started.
+    let is_complete = OnceLock::new();
     let of_core = |core: usize| {
+        if !is_complete.wait() {
+            return Vec::new();
+        }
         pin_current_thread(core);
         let mut work = work();
         let mut pieces = Vec::new();
@@ -100,13 +107,21 @@ fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + 
         });
         rounds.collect::<Vec<f64>>()
     };
-    let cores: Vec<Vec<f64>> = std::thread::scope(|scope| {
+    let cores = thread::scope(|scope| {
         let of_core = &of_core;
-        let threads: Vec<_> = (0..n).map(|core| scope.spawn(move || of_core(core))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+        let start = |core: usize| thread::Builder::new().spawn_scoped(scope, move || of_core(core));
+        let threads: io::Result<Vec<_>> = (0..n).map(start).collect();
+        let _ = is_complete.set(threads.is_ok());
+        let rounds = |threads: Vec<thread::ScopedJoinHandle<'_, Vec<f64>>>| -> Vec<Vec<f64>> {
+            threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+        };
+        threads.map(rounds)
     });
+    let cores = cores.map_err(|error| {
+        Error::setting(format!("cannot start a thread on each of {n} cores ({error}): end other programs"))
+    })?;
     let sum = |round: usize| cores.iter().filter_map(|rounds| rounds.get(round)).sum::<f64>();
-    (1..=effort.n_rounds).map(sum).fold(0.0, f64::max)
+    Ok((1..=effort.n_rounds).map(sum).fold(0.0, f64::max))
 }
 
 static EMPTY: Codelet = Codelet::new(
@@ -138,7 +153,7 @@ fn task_seconds(effort: Effort) -> Result<f64> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units)?);
     let mut session = Session::new(&pool, &lowered, &Plan::fixed(&lowered, 1), 1 << 12)?;
     let mut best = f64::MAX;
     for _ in 0..=effort.n_rounds {

@@ -118,7 +118,7 @@ impl Net {
         check_names(&graph);
         let machine = Machine::with_workers(1);
         let planned = Planned::new(&graph, options, |lowered| Plan::heuristic(lowered, 1)).unwrap();
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let session = Session::new(&pool, &planned.lowered, &planned.plan, 0).unwrap();
         let n_parameters = total(&all);
         Net { session, store, statistics, x, parameters, dy, counter, y, gradients, n_parameters }

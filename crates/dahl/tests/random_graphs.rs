@@ -121,7 +121,7 @@ fn bits(case: &Case, schedule: Schedule, machine: &Machine) -> Vec<u64> {
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
     let plan = schedule.plan(&lowered, machine.units.len());
     check_memory(&lowered, &plan);
-    let pool = Arc::new(Pool::new(&machine.units));
+    let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let feed = |step: u64, ports: &mut Ports<'_>| {
         let x = ports.get_mut::<f64>(&port).iter_mut().enumerate();

@@ -110,7 +110,7 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, 
     check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
-    let pool = Arc::new(Pool::new(&machine.units));
+    let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let rate = step.graph.arrays().iter().position(|array| array.name == "rate").unwrap();
     let rate = step.graph.var(rate);

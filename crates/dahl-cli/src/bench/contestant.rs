@@ -126,21 +126,23 @@ impl Process {
         let (sender, answers) = channel();
         if let Some(output) = child.stdout.take() {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
-            thread::spawn(move || lines.into_iter().try_for_each(|line| sender.send(line)));
+            let listen = move || lines.into_iter().try_for_each(|line| sender.send(line));
+            thread::Builder::new().spawn(listen).context("no thread to listen to it can be started")?;
         }
         let complaint = Arc::new(Mutex::new(String::new()));
         let (open, complaints) = channel();
         if let Some(errors) = child.stderr.take() {
             let complaint = Arc::clone(&complaint);
             let lines = BufReader::new(errors).lines().map_while(Result::ok);
-            thread::spawn(move || {
+            let listen = move || {
                 let _open = open;
                 for line in lines.filter(|line| !line.trim().is_empty()) {
                     if let Ok(mut last) = complaint.lock() {
                         *last = line;
                     }
                 }
-            });
+            };
+            thread::Builder::new().spawn(listen).context("no thread to listen to it can be started")?;
         }
         Ok(Process { input: child.stdin.take(), child, answers, complaint, complaints, patience })
     }

@@ -5,6 +5,7 @@
 //! A source that gets new work, or that finishes work others wait for, rings that bell.
 
 use super::bell::Bell;
+use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop, thread, thread_local};
@@ -47,8 +48,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts one thread per unit.
-    pub fn new(units: &[Unit]) -> Self {
+    /// Starts one thread per unit. Fails if the system has no more threads to give; those that were started end again.
+    pub fn new(units: &[Unit]) -> Result<Self> {
         // A worker that shares its core must not keep the one it waits for from running.
         let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
         let shared = Arc::new(Shared {
@@ -58,21 +59,26 @@ impl Pool {
             bell: Arc::new(Bell::default()),
             spin_rounds,
         });
-        let threads = units
-            .iter()
-            .enumerate()
-            .map(|(worker, unit)| {
-                let (shared, core) = (Arc::clone(&shared), unit.core);
-                thread::spawn(move || {
-                    if let Some(core) = core {
-                        pin_current_thread(core);
-                    }
-                    WORKER.with(|current| current.set(Some(worker)));
-                    serve(&shared, worker);
-                })
-            })
-            .collect();
-        Pool { shared, units: units.to_vec(), threads, is_abandoned: AtomicBool::new(false) }
+        let is_abandoned = AtomicBool::new(false);
+        let mut pool = Pool { shared, units: units.to_vec(), threads: Vec::new(), is_abandoned };
+        for (worker, unit) in units.iter().enumerate() {
+            let (shared, core) = (Arc::clone(&pool.shared), unit.core);
+            let thread = thread::Builder::new().spawn(move || {
+                if let Some(core) = core {
+                    pin_current_thread(core);
+                }
+                WORKER.with(|current| current.set(Some(worker)));
+                serve(&shared, worker);
+            });
+            pool.threads.push(thread.map_err(|error| {
+                let (n, number) = (units.len(), worker + 1);
+                let message = format!(
+                    "cannot start worker {number} of {n} ({error}): use fewer workers, or end other programs"
+                );
+                Error::new(ErrorKind::Memory, message)
+            })?);
+        }
+        Ok(pool)
     }
 
     /// Number of workers.

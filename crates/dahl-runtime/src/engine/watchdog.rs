@@ -155,7 +155,7 @@ mod tests {
             if is_planned { Plan::heuristic(&lowered, 2) } else { Plan::open(&lowered, Policy::Eager) };
         let edge = |from, to| Edge { from, to, distance: 0, kind: EdgeKind::Data };
         lowered.edges = vec![edge(0, 1), edge(1, 0)];
-        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         session.set_watchdog(Some(Duration::from_millis(50)));
         session.run(&mut Store::new(), 2, |_, _| {}, |_, _| {}).unwrap_err()

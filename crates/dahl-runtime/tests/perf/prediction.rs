@@ -92,7 +92,7 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
             true => Plan::heuristic(&turn.lowered, workers),
             false => Plan::open(&turn.lowered, Policy::Eager),
         };
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 12).expect("a session");
         turn.run(&mut session, 60, 0.0).expect("runs");
         let mut models = Models::new();

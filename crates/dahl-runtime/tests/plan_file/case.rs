@@ -97,7 +97,7 @@ pub fn options() -> CutOptions {
 }
 
 pub fn pool(workers: usize) -> Arc<Pool> {
-    Arc::new(Pool::new(&Machine::with_workers(workers).units))
+    Arc::new(Pool::new(&Machine::with_workers(workers).units).unwrap())
 }
 
 /// Checks that the tasks that were executed are those of the text: each unit's in its order, and those that float once

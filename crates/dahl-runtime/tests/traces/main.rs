@@ -19,7 +19,7 @@ use turn::Turn;
 
 /// A traced run of `turn` on this machine: by plan or by whoever is free.
 fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity: usize) -> Trace {
-    let pool = Arc::new(Pool::new(&machine.units));
+    let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let plan = match is_planned {
         true => Plan::heuristic(&turn.lowered, machine.units.len()),
         false => Plan::open(&turn.lowered, Policy::Eager),
@@ -111,7 +111,7 @@ fn idle_time_has_reasons_and_leaves_nothing_out() {
 #[test]
 fn a_program_that_feeds_slowly_is_the_reason() {
     let turn = Turn::new(6, 2, 1);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     for plan in [Plan::heuristic(&turn.lowered, 2), Plan::open(&turn.lowered, Policy::Eager)] {
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 10).unwrap();
         let feed =

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::split::Split;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// About how much is read ahead.
 const AHEAD_BYTES: usize = 64 << 20;
@@ -230,7 +231,13 @@ impl Shared {
     }
 
     fn read(&self, image: usize, mut memory: Vec<u8>) -> Slot {
-        memory.resize(self.split.image_bytes(), 0);
+        let n_bytes = self.split.image_bytes();
+        if memory.is_empty() {
+            memory = match memory::zeros(n_bytes, "an image") {
+                Ok(memory) => memory,
+                Err(sentence) => return Slot::Failed(Error::setting(sentence)),
+            };
+        }
         match self.split.read_into(image, &mut memory) {
             Ok(()) => Slot::Ready(memory, self.split.labels()[image]),
             Err(error) => Slot::Failed(error),

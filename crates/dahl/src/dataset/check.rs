@@ -7,11 +7,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use super::open::{Kind, Options, Progress, open_unread};
 use super::split::Split;
-use super::{cifar, folder, idx};
+use super::{cifar, folder, idx, threads};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::Stream;
 
@@ -197,12 +196,7 @@ fn check_part(
         }
         all.lock().expect("no thread panics with this lock").merge(seen);
     };
-    thread::scope(|scope| {
-        for _ in 1..n_threads {
-            scope.spawn(look);
-        }
-        look();
-    });
+    threads::crowd(n_threads, look);
     let Seen { n_read, min, max, sum, squares, hashes, mut faults } =
         all.into_inner().expect("no thread panics with this lock");
     faults.sort_by_key(|(i, _)| *i);

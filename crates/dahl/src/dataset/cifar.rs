@@ -6,14 +6,13 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::panic;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use dahl_runtime::file::read_text;
 
-use super::{Dataset, Split, file, numbered};
+use super::{Dataset, Split, file, numbered, threads};
 use crate::error::{Error, Result};
+use crate::memory;
 
 pub(super) const SHAPE: [usize; 3] = [3, 32, 32];
 const PIXELS: usize = 3 * 32 * 32;
@@ -62,14 +61,14 @@ pub fn cifar10(dir: impl AsRef<Path>) -> Result<Dataset> {
     let class_names = class_names(dir)?;
     let classes = class_names.len();
     let [batches @ .., test] = read_all(dir, classes);
-    let batches = batches.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    let batches = batches.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(Dataset {
         name: file::name(outer),
         shape: SHAPE,
         classes,
         class_names,
-        train: split(&batches)?,
-        test: split(&test?)?,
+        train: split(dir, &batches)?,
+        test: split(dir, &[test?])?,
     })
 }
 
@@ -97,18 +96,20 @@ pub(super) fn counts(dir: &Path) -> (Option<usize>, Option<usize>) {
 
 /// Reads all files at once, since inflating takes time; results are in a fixed order.
 fn read_all(dir: &Path, classes: usize) -> [Result<Vec<u8>>; 6] {
-    thread::scope(|scope| {
-        FILES
-            .map(|stem| scope.spawn(move || read(file::find(dir, stem)?, classes)))
-            .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    })
+    threads::each(FILES, |stem| read(file::find(dir, stem)?, classes))
 }
 
 /// Labels and pixels apart.
-fn split(records: &[u8]) -> Result<Split> {
-    let records = records.chunks_exact(RECORD);
-    let labels = records.clone().map(|record| record[0]).collect();
-    Split::new(records.flat_map(|record| &record[1..]).copied().collect(), labels)
+fn split(dir: &Path, files: &[Vec<u8>]) -> Result<Split> {
+    let n = files.iter().map(|bytes| bytes.len() / RECORD).sum::<usize>();
+    let no_room = |sentence| Error::data(dir, sentence);
+    let mut labels = memory::room(n, "labels").map_err(no_room)?;
+    let mut images = memory::room(n * PIXELS, "images").map_err(no_room)?;
+    for record in files.iter().flat_map(|bytes| bytes.chunks_exact(RECORD)) {
+        labels.push(record[0]);
+        images.extend_from_slice(&record[1..]);
+    }
+    Split::new(images, labels)
 }
 
 /// Whether a folder has any of the files of CIFAR-10.

@@ -68,6 +68,12 @@ pub(super) fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_b
 
 /// The error for data that cannot be read or inflated to their end.
 pub(super) fn damaged(path: &Path, error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        return Error::data(
+            path,
+            "not enough memory for what is in this file: end other programs, or take other data",
+        );
+    }
     Error::data(
         path,
         format!(

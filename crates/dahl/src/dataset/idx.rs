@@ -8,12 +8,11 @@
 //! header claims, and reading stops one byte after the end the header announces.
 
 use std::io::Read;
-use std::panic;
 use std::path::{Path, PathBuf};
-use std::thread;
 
-use super::{Dataset, Split, file, numbered};
+use super::{Dataset, Split, file, numbered, threads};
 use crate::error::{Error, Result};
+use crate::memory;
 
 pub(super) const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
 pub(super) const TRAIN_LABELS: &str = "train-labels-idx1-ubyte";
@@ -179,11 +178,7 @@ pub(super) fn sizes(dir: &Path) -> Result<[[usize; 3]; 2]> {
 /// Inflating takes most of the time, and the files are independent of each other. Results are in a
 /// fixed order, so that a folder with several faults gives the same error every time.
 fn read_all(dir: &Path) -> [Result<IdxFile>; 4] {
-    thread::scope(|scope| {
-        STEMS
-            .map(|(stem, content)| scope.spawn(move || IdxFile::read(file::find(dir, stem)?, content)))
-            .map(|reader| reader.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-    })
+    threads::each(STEMS, |(stem, content)| IdxFile::read(file::find(dir, stem)?, content))
 }
 
 /// What a file is expected to hold.
@@ -264,7 +259,8 @@ impl IdxFile {
         let dims = Self::header(&path, content, &mut source)?;
         let expected = payload_bytes(&path, content, &dims)?;
 
-        let mut bytes = Vec::with_capacity(expected.min(MAX_TRUSTED_BYTES));
+        let room = memory::room(expected.min(MAX_TRUSTED_BYTES), content.noun());
+        let mut bytes = room.map_err(|sentence| Error::data(&path, sentence))?;
         file::fill(&path, &mut source, &mut bytes, expected)?;
         if bytes.len() < expected {
             return Err(Error::data(

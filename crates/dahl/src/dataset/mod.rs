@@ -17,6 +17,7 @@ mod idx;
 mod open;
 mod split;
 mod synthetic;
+mod threads;
 
 pub use batches::Batches;
 pub use check::{Check, Fault, PartCheck, Summary, check, summary};

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 use dahl_runtime::machine::Hardware;
 
 use super::split::Split;
-use super::{Dataset, Synthetic, cifar, digits, folder, idx};
+use super::{Dataset, Synthetic, cifar, digits, folder, idx, threads};
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// The part of the machine's memory that images may take, if nobody says otherwise.
 const MEMORY_SHARE: u64 = 8;
@@ -227,13 +227,7 @@ impl Split {
             return Ok(self);
         }
         let n_bytes = usize::try_from(self.n_bytes()).unwrap_or(usize::MAX);
-        let mut images = Vec::new();
-        images.try_reserve_exact(n_bytes).map_err(|_| {
-            Error::setting(format!(
-                "expected {n_bytes} bytes of memory for images, but there are not so many; allow less"
-            ))
-        })?;
-        images.resize(n_bytes, 0);
+        let mut images = memory::zeros(n_bytes, "images").map_err(Error::setting)?;
         let first_error: Mutex<Option<(usize, Error)>> = Mutex::new(None);
         let (is_failed, n_done) = (AtomicBool::new(false), AtomicUsize::new(0));
         let chunks = Mutex::new(images.chunks_exact_mut(self.image_bytes().max(1)).enumerate());
@@ -252,12 +246,7 @@ impl Split {
                 progress(n_done.fetch_add(1, Ordering::Relaxed) + 1);
             }
         };
-        thread::scope(|scope| {
-            for _ in 1..n_threads {
-                scope.spawn(read);
-            }
-            read();
-        });
+        threads::crowd(n_threads, read);
         match first_error.into_inner().expect(lock) {
             Some((_, error)) => Err(error),
             None => Split::new(images, self.labels().to_vec()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::batches::Batches;
 use crate::error::{Error, Result};
+use crate::memory;
 use dahl_runtime::error::panic_message;
 
 /// Where images come from that are not kept in memory.
@@ -117,7 +118,7 @@ impl Split {
                 Ok(Cow::Borrowed(&images[i * self.image_bytes..(i + 1) * self.image_bytes]))
             }
             Pixels::Streamed(_) => {
-                let mut pixels = vec![0; self.image_bytes];
+                let mut pixels = memory::zeros(self.image_bytes, "an image").map_err(Error::setting)?;
                 self.read_into(i, &mut pixels)?;
                 Ok(Cow::Owned(pixels))
             }
@@ -178,7 +179,14 @@ impl Split {
             return;
         }
         if let Pixels::Resident(images) = &mut self.pixels {
-            *images = Arc::new(images[..limit * self.image_bytes].to_vec());
+            let n_bytes = limit * self.image_bytes;
+            match Arc::get_mut(images) {
+                Some(images) => {
+                    images.truncate(n_bytes);
+                    images.shrink_to_fit();
+                }
+                None => *images = Arc::new(images[..n_bytes].to_vec()),
+            }
         }
         self.labels = Arc::new(self.labels[..limit].to_vec());
     }

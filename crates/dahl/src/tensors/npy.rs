@@ -43,7 +43,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
             data.len()
         ));
     }
-    let data = Data::decode(header.dtype, data, header.is_big_endian);
+    let data = Data::decode(header.dtype, data, header.is_big_endian)?;
     let tensor = match header.is_first_fastest {
         true => Tensor::from_first_fastest(shape, &data),
         false => Tensor::of(shape, data),

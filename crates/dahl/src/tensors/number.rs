@@ -2,6 +2,7 @@
 
 use super::half::{BF16, F16};
 use super::value::{Grid, Value};
+use crate::memory;
 use std::fmt;
 
 pub(super) mod sealed {
@@ -9,8 +10,8 @@ pub(super) mod sealed {
 
     /// What a file does with its numbers.
     pub trait Stored: Copy {
-        /// All that are in these bytes, in the byte order that is said.
-        fn decode(bytes: &[u8], is_big_endian: bool) -> Vec<Self>;
+        /// All that are in these bytes, in the byte order that is said; a sentence if there is not enough memory for them.
+        fn decode(bytes: &[u8], is_big_endian: bool) -> Result<Vec<Self>, String>;
         /// Appends its bytes, little endian.
         fn encode(self, bytes: &mut Vec<u8>);
         /// As a number of any type.
@@ -66,10 +67,10 @@ macro_rules! numbers {
 
         impl Data {
             /// Elements from bytes, of which there must be a whole number of elements.
-            pub(super) fn decode(dtype: Dtype, bytes: &[u8], is_big_endian: bool) -> Data {
-                match dtype {
-                    $(Dtype::$dtype => Data::$dtype(sealed::Stored::decode(bytes, is_big_endian)),)*
-                }
+            pub(super) fn decode(dtype: Dtype, bytes: &[u8], is_big_endian: bool) -> Result<Data, String> {
+                Ok(match dtype {
+                    $(Dtype::$dtype => Data::$dtype(sealed::Stored::decode(bytes, is_big_endian)?),)*
+                })
             }
 
             /// Elements rounded from `values`; only what kernels compute in.
@@ -87,10 +88,14 @@ macro_rules! numbers {
             }
 
             /// The same elements in another order.
-            pub(super) fn gather(&self, from: impl Iterator<Item = usize>) -> Data {
-                match self {
-                    $(Data::$dtype(values) => Data::$dtype(from.map(|i| values[i]).collect()),)*
-                }
+            pub(super) fn gather(&self, from: impl Iterator<Item = usize>) -> Result<Data, String> {
+                Ok(match self {
+                    $(Data::$dtype(values) => {
+                        let mut gathered = memory::room(values.len(), "tensors")?;
+                        gathered.extend(from.map(|i| values[i]));
+                        Data::$dtype(gathered)
+                    })*
+                })
             }
 
             pub(super) fn dtype(&self) -> Dtype {
@@ -118,7 +123,7 @@ macro_rules! numbers {
             }
 
             impl sealed::Stored for $ty {
-                fn decode(bytes: &[u8], is_big_endian: bool) -> Vec<Self> {
+                fn decode(bytes: &[u8], is_big_endian: bool) -> Result<Vec<Self>, String> {
                     let (elements, rest) = bytes.as_chunks::<{ size_of::<$ty>() }>();
                     debug_assert!(rest.is_empty(), "a whole number of elements");
                     let from = |bytes: [u8; size_of::<$ty>()]| numbers!(@from $kind $ty bytes);
@@ -126,10 +131,12 @@ macro_rules! numbers {
                         bytes.reverse();
                         from(bytes)
                     };
+                    let mut values = memory::room(elements.len(), "tensors")?;
                     match is_big_endian {
-                        true => elements.iter().map(|&bytes| turned(bytes)).collect(),
-                        false => elements.iter().map(|&bytes| from(bytes)).collect(),
+                        true => values.extend(elements.iter().map(|&bytes| turned(bytes))),
+                        false => values.extend(elements.iter().map(|&bytes| from(bytes))),
                     }
+                    Ok(values)
                 }
                 fn encode(self, bytes: &mut Vec<u8>) {
                     bytes.extend_from_slice(&numbers!(@to $kind self));

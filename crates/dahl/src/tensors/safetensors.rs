@@ -58,7 +58,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Tensors, String> {
         if data.len() % dtype.bytes() != 0 {
             return Err(outside(&name));
         }
-        let tensor = Tensor::of(&info.shape, Data::decode(dtype, data, false)).map_err(|_| outside(&name))?;
+        let tensor =
+            Tensor::of(&info.shape, Data::decode(dtype, data, false)?).map_err(|_| outside(&name))?;
         tensors.insert(name, tensor);
     }
     tensors.metadata = header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -121,7 +121,7 @@ impl Tensor {
             }
             now
         });
-        Tensor::of(shape, data.gather(positions))
+        Tensor::of(shape, data.gather(positions).map_err(Error::setting)?)
     }
 
     /// Bytes of all elements.

@@ -3,10 +3,11 @@
 //! The directory at the end of the archive is what counts. Nothing in it is believed: places must lie in the file and not overlap,
 //! and what is inflated must have the length and the checksum that the directory says.
 
+use crate::memory;
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{self, Read};
 
 /// The most bytes that all members of an archive may have together. A small file can be inflated to a thousand times its size.
 const MAX_INFLATED_BYTES: u64 = 1 << 33;
@@ -174,9 +175,10 @@ impl<'a> Member<'a> {
             let mut bytes = Vec::new();
             // One byte more than expected shows that there are more; memory grows with what comes.
             let mut source = DeflateDecoder::new(self.packed).take(self.bytes.saturating_add(1));
-            source
-                .read_to_end(&mut bytes)
-                .map_err(|error| damaged(&format!("'{name}' cannot be inflated ({error})")))?;
+            source.read_to_end(&mut bytes).map_err(|error| match error.kind() {
+                io::ErrorKind::OutOfMemory => memory::shortage(self.bytes, "tensors"),
+                _ => damaged(&format!("'{name}' cannot be inflated ({error})")),
+            })?;
             bytes.into()
         } else {
             self.packed.into()

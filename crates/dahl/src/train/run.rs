@@ -38,7 +38,7 @@ impl<'a, T: Real> Run<'a, T> {
     pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
-        let pool = Arc::new(Pool::new(&trainer.machine.units));
+        let pool = Arc::new(Pool::new(&trainer.machine.units)?);
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         let workspace = Workspace::new();

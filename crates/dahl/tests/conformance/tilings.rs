@@ -218,7 +218,7 @@ fn collect(out: &Outputs<'_>, var: &Var) -> Vec<f64> {
 
 #[test]
 fn every_tiling_computes_the_same() {
-    let pools = [1, 3].map(|workers| Arc::new(Pool::new(&Machine::with_workers(workers).units)));
+    let pools = [1, 3].map(|workers| Arc::new(Pool::new(&Machine::with_workers(workers).units).unwrap()));
     for codelet in CODELETS {
         for dtype in dtypes(codelet) {
             for implementation in codelet.implementations.iter().filter(|i| i.dtype == dtype) {

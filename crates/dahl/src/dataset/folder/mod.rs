@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::split::{Pixels, Source, Split};
 use super::{Dataset, file};
 use crate::error::{Error, Result};
+use crate::memory;
 pub(super) use listing::{ENDINGS, Listing, has_classes};
 use picture::Picture;
 
@@ -30,7 +31,7 @@ const DEFAULT_SIDE: usize = 64;
 /// A file that cannot be read or is damaged, and a shape that images cannot have.
 pub fn image_file(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<u8>> {
     check_shape(shape)?;
-    let mut pixels = vec![0; shape.iter().product()];
+    let mut pixels = memory::zeros(shape.iter().product(), "an image").map_err(Error::setting)?;
     read_into(path.as_ref(), shape, &mut pixels)?;
     Ok(pixels)
 }
@@ -95,7 +96,9 @@ fn first_shape(listing: &Listing) -> Result<[usize; 3]> {
 
 /// Reads, decodes and resizes one file.
 fn read_into(path: &Path, [channels, height, width]: [usize; 3], pixels: &mut [u8]) -> Result<()> {
-    let picture = resize::resize(Picture::read(path)?.with_channels(channels), height, width);
+    let picture = Picture::read(path)?.with_channels(channels);
+    let picture = picture.and_then(|picture| resize::resize(picture, height, width));
+    let picture = picture.map_err(|sentence| Error::data(path, sentence))?;
     let n = height * width;
     for (i, value) in picture.values.iter().enumerate() {
         pixels[i % channels * n + i / channels] = *value;

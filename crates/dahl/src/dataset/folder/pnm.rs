@@ -4,27 +4,29 @@
 //! decimal numbers between blanks, with comments from `#` to the end of a line. Values are spread from 0..=largest to 0..=255,
 //! rounded. A largest value above 255 means two bytes per value, the upper one first.
 
-use super::picture::{Picture, check_size};
+use super::picture::{Fault, PICTURE, Picture, check_size};
+use crate::memory;
 
 type Result<T> = std::result::Result<T, String>;
 
 /// Decodes a file that begins with `P` and a digit.
-pub(super) fn decode(bytes: &[u8]) -> Result<Picture> {
+pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
     let (channels, is_text) = match bytes.get(1) {
         Some(b'2') => (1, true),
         Some(b'3') => (3, true),
         Some(b'5') => (1, false),
         Some(b'6') => (3, false),
-        _ => return Err("only the kinds P2, P3, P5 and P6 are read".to_owned()),
+        _ => return Err("only the kinds P2, P3, P5 and P6 are read".to_owned().into()),
     };
     let mut text = Text { bytes, at: 2 };
     let (width, height) = (text.number("the width")?, text.number("the height")?);
     let largest = text.number("the largest value")?;
     if !(1..=65535).contains(&largest) {
-        return Err(format!("its largest value is {largest} and must be 1 to 65535"));
+        return Err(format!("its largest value is {largest} and must be 1 to 65535").into());
     }
     let n_values = check_size(width, height, channels)?;
-    let mut values = Vec::new();
+    // Each value takes a byte of the file at least, so there is no more room than file.
+    let mut values = memory::room(n_values.min(bytes.len()), PICTURE).map_err(Fault::NoMemory)?;
     let spread = |value: usize| -> Result<u8> {
         if value > largest {
             return Err(format!("it has a value {value}, above its largest one, {largest}"));
@@ -44,7 +46,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Picture> {
                 "{} bytes of values were expected and {} are there",
                 n_values * value_bytes,
                 data.len()
-            ));
+            )
+            .into());
         }
         let data = &data[..n_values * value_bytes];
         if largest == 255 {
@@ -124,11 +127,11 @@ mod tests {
             (b"P5 3 2 255\n12345", "6 bytes of values were expected and 5 are there"),
             (b"P5 3 2 255", "6 bytes of values were expected and 0 are there"),
             (b"P2 2 1 7 8 1", "a value 8, above"),
+            (b"P2 2 1 7 1", "a value was expected and the file ends"),
         ];
         for (bytes, part) in faults {
-            let message = decode(bytes).unwrap_err();
-            assert!(message.contains(part), "{message}");
+            let fault = decode(bytes).unwrap_err();
+            assert!(matches!(&fault, Fault::Damaged(message) if message.contains(part)), "{fault:?}");
         }
-        assert!(decode(b"P2 2 1 7 1").unwrap_err().contains("a value was expected and the file ends"));
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Weights are whole multiples of 2⁻²² and sums are integers: the same bits on every machine.
 
-use super::picture::Picture;
+use super::picture::{PICTURE, Picture};
+use crate::memory;
 
 const FRACTION: u32 = 22;
 
@@ -43,19 +44,19 @@ fn sum(values: &[u8], stride: usize, weights: &[u32]) -> u8 {
     (sum >> FRACTION).min(255) as u8
 }
 
-/// The picture in another size.
-pub(super) fn resize(picture: Picture, height: usize, width: usize) -> Picture {
-    columns(rows(picture, width), height)
+/// The picture in another size, or a sentence if there is not enough memory for it.
+pub(super) fn resize(picture: Picture, height: usize, width: usize) -> Result<Picture, String> {
+    columns(rows(picture, width)?, height)
 }
 
 /// Makes every row `width` pixels long.
-fn rows(picture: Picture, width: usize) -> Picture {
+fn rows(picture: Picture, width: usize) -> Result<Picture, String> {
     if picture.width == width {
-        return picture;
+        return Ok(picture);
     }
     let channels = picture.channels;
     let windows = windows(picture.width, width);
-    let mut values = Vec::with_capacity(picture.height * width * channels);
+    let mut values = memory::room(picture.height * width * channels, PICTURE)?;
     for row in picture.values.chunks_exact(picture.width * channels) {
         for window in &windows {
             for channel in 0..channels {
@@ -63,27 +64,31 @@ fn rows(picture: Picture, width: usize) -> Picture {
             }
         }
     }
-    Picture { width, values, ..picture }
+    Ok(Picture { width, values, ..picture })
 }
 
 /// Makes every column `height` pixels long.
-fn columns(picture: Picture, height: usize) -> Picture {
+fn columns(picture: Picture, height: usize) -> Result<Picture, String> {
     if picture.height == height {
-        return picture;
+        return Ok(picture);
     }
     let stride = picture.width * picture.channels;
-    let mut values = Vec::with_capacity(height * stride);
+    let mut values = memory::room(height * stride, PICTURE)?;
     for window in windows(picture.height, height) {
         for at in 0..stride {
             values.push(sum(&picture.values[window.first * stride + at..], stride, &window.weights));
         }
     }
-    Picture { height, values, ..picture }
+    Ok(Picture { height, values, ..picture })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn resize(picture: Picture, height: usize, width: usize) -> Picture {
+        super::resize(picture, height, width).unwrap()
+    }
 
     fn grey(width: usize, height: usize, values: &[u8]) -> Picture {
         Picture { width, height, channels: 1, values: values.to_vec() }
