@@ -2,15 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::exit::Exit;
+use crate::output::say;
 use crate::parse::{at_least_one, classes, image_shape};
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
+use dahl_runtime::shown;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -75,13 +77,10 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 fn print(json: bool, value: &Value, text: &str) -> Result<()> {
-    let mut out = stdout().lock();
-    if json {
-        writeln!(out, "{value}")?
-    } else {
-        write!(out, "{text}")?
-    }
-    Ok(out.flush()?)
+    Ok(match json {
+        true => say(value)?,
+        false => say(text.trim_end_matches('\n'))?,
+    })
 }
 
 /// What needs no file, and how to ask for it.
@@ -112,8 +111,8 @@ fn known_text() -> String {
 fn list(folder: &Path, json: bool) -> Result<()> {
     let mut folders = vec![folder.to_path_buf()];
     if Kind::of(folder).is_none() {
-        let entries =
-            fs::read_dir(folder).with_context(|| format!("cannot read the folder {}", folder.display()))?;
+        let entries = fs::read_dir(folder)
+            .with_context(|| format!("cannot read the folder {}", shown::path(folder)))?;
         folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
         folders.sort_unstable();
     }
@@ -126,12 +125,12 @@ fn list(folder: &Path, json: bool) -> Result<()> {
     let mut text = String::new();
     for (path, summary) in &found {
         let _ = match summary {
-            Ok(summary) => writeln!(text, "{}  {}", path.display(), summary_text(summary)),
-            Err(fault) => writeln!(text, "{}  cannot be used: {fault}", path.display()),
+            Ok(summary) => writeln!(text, "{}  {}", shown::path(path), summary_text(summary)),
+            Err(fault) => writeln!(text, "{}  cannot be used: {fault}", shown::path(path)),
         };
     }
     if found.is_empty() {
-        let _ = writeln!(text, "{}: no data set is here or one folder below", folder.display());
+        let _ = writeln!(text, "{}: no data set is here or one folder below", shown::path(folder));
         text += &known_text();
     }
     let sets = found.iter().map(|(path, summary)| match summary {
@@ -223,7 +222,12 @@ fn check_text(check: &Check) -> String {
     let mut text = String::new();
     if !check.parts.is_empty() {
         let [c, h, w] = check.shape;
-        let _ = writeln!(text, "{}: images of {c}x{h}x{w}, {} classes", check.name, check.class_names.len());
+        let _ = writeln!(
+            text,
+            "{}: images of {c}x{h}x{w}, {} classes",
+            shown::name(&check.name),
+            check.class_names.len()
+        );
         for part in &check.parts {
             let _ = writeln!(
                 text,
@@ -238,15 +242,16 @@ fn check_text(check: &Check) -> String {
                 check.n_shared
             );
         }
-        let width = check.class_names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
+        let names: Vec<String> = check.class_names.iter().map(|name| shown::name(name).to_string()).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(5);
         let _ = writeln!(text, "{:<width$}  {:>8}  {:>8}", "class", "train", "test");
-        for (i, name) in check.class_names.iter().enumerate() {
+        for (i, name) in names.iter().enumerate() {
             let counts: Vec<usize> = check.parts.iter().map(|part| part.per_class[i]).collect();
             let _ = writeln!(text, "{name:<width$}  {:>8}  {:>8}", counts[0], counts[1]);
         }
     }
     for fault in &check.faults {
-        let _ = writeln!(text, "damaged: {}: {}", fault.place, fault.message);
+        let _ = writeln!(text, "damaged: {}: {}", shown::name(&fault.place), fault.message);
     }
     if check.faults.is_empty() {
         text += "everything can be read\n";

@@ -1,12 +1,12 @@
 //! `dahl diff`.
 
+use crate::output::{say, warn};
 use crate::shortage;
 use anyhow::{Result, bail};
 use dahl::tensors::{Format, Tensor, Tensors, UNNAMED, Value};
 use dahl_runtime::array::{Comparable, Comparison, Distance, Mismatch, Tolerance, compare_pairs};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
-use std::io::{Write as _, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -64,13 +64,13 @@ pub fn run(args: &Args) -> ExitCode {
     let found = match diff(args) {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("dahl: {error:#}");
+            warn(format_args!("{error:#}"));
             return ExitCode::from(UNREAD);
         }
     };
-    let text = if args.json { format!("{}\n", found.json()) } else { found.text() };
+    let text = if args.json { found.json().to_string() } else { found.text() };
     // Whoever reads our output may have seen enough; the exit code still says what was found.
-    let _ = stdout().lock().write_all(text.as_bytes());
+    let _ = say(text.trim_end_matches('\n'));
     if found.agrees() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 

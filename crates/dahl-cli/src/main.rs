@@ -106,7 +106,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough, as in `dahl train | head -1`.
         Err(error) if is_broken_pipe(&error) => Exit::Done.into(),
         Err(error) => {
-            eprintln!("dahl: {error:#}");
+            output::warn(format_args!("{error:#}"));
             if error.is::<Misuse>() { MISUSED.into() } else { FAILED.into() }
         }
     }

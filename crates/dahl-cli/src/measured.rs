@@ -3,6 +3,7 @@
 //! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that cannot be used is said
 //! loudly. Each is read when it is first asked for: a run that trains needs no times.
 
+use crate::output::warn;
 use crate::parse::impls;
 use anyhow::Result;
 use dahl::op::simd::Isa;
@@ -52,7 +53,7 @@ impl Measured {
     fn all_choices(&self) -> &BTreeMap<String, Choice> {
         self.choices.get_or_init(|| {
             let loaded = self.store.as_ref().map(Store::choices).unwrap_or_default();
-            loaded.warnings.iter().for_each(|warning| eprintln!("dahl: WARNING: {warning}"));
+            loaded.warnings.iter().for_each(|warning| warn(format_args!("WARNING: {warning}")));
             loaded.known
         })
     }
@@ -70,11 +71,11 @@ impl Measured {
             Ok(cut) => Some((cut, format!("calibrated on {}", day(choice.date.seconds())))),
             // A choice of another version of dahl may name what is no longer there.
             Err(error) => {
-                eprintln!(
-                    "dahl: WARNING: the calibrated cut '{}' for {key} cannot be used ({error}), and results will have other \
+                warn(format_args!(
+                    "WARNING: the calibrated cut '{}' for {key} cannot be used ({error}), and results will have other \
                      bits than with it: run dahl calibrate again, or take it back with dahl calibrate --forget",
                     choice.text
-                );
+                ));
                 None
             }
         }
@@ -86,7 +87,7 @@ impl Measured {
         let Some(store) = &self.store else { return };
         match store.add(&models.since(self.opened).condensed(new_run(), now()), now()) {
             Ok(warnings) => tell(&warnings),
-            Err(error) => eprintln!("dahl: what was measured is not kept: {error}"),
+            Err(error) => warn(format_args!("what was measured is not kept: {error}")),
         }
     }
 
@@ -111,7 +112,7 @@ impl Measured {
 
 fn tell(warnings: &[Warning]) {
     for warning in warnings {
-        eprintln!("dahl: {warning}");
+        warn(warning);
     }
 }
 

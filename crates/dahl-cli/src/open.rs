@@ -1,10 +1,12 @@
 //! Opening what arguments name: data sets, models, checkpoints.
 
+use crate::output::warn;
 use anyhow::{Context, Result, ensure};
 use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
 use dahl::model::Sequential;
 use dahl::train::Checkpoint;
+use dahl_runtime::shown;
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::fs;
@@ -81,10 +83,10 @@ pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> R
 pub fn checkpoint(path: &Path) -> Result<Checkpoint> {
     let loaded = Checkpoint::load(path)?;
     for refused in &loaded.refused {
-        eprintln!("dahl: {} is passed over: {}", refused.path.display(), refused.reason);
+        warn(format_args!("{} is passed over: {}", shown::path(&refused.path), refused.reason));
     }
     if !loaded.refused.is_empty() {
-        eprintln!("dahl: going back to {}", loaded.path.display());
+        warn(format_args!("going back to {}", shown::path(&loaded.path)));
     }
     Ok(loaded.checkpoint)
 }

@@ -1,13 +1,19 @@
 //! Printing: lines, and numbers as people read them.
 
+use dahl_runtime::shown;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a line now, also into a pipe.
+/// Prints a line, or several, now, also into a pipe. Names in them come from anywhere: what a terminal would obey is spelt out.
 pub fn say(line: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}")?;
+    writeln!(out, "{}", shown::text(&line.to_string()))?;
     out.flush()
+}
+
+/// The same on standard error, for what is wrong. Nobody may be listening, which is no reason to end.
+pub fn warn(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "dahl: {}", shown::text(&line.to_string()));
 }
 
 /// A number with its thousands set apart.

@@ -5,6 +5,7 @@ use crate::output::say;
 use crate::trained::{Trained, TrainedArgs};
 use anyhow::{Context, Result, ensure};
 use dahl::dataset;
+use dahl_runtime::shown;
 use serde_json::json;
 use std::path::Path;
 
@@ -61,15 +62,16 @@ pub fn run(args: &Args) -> Result<Exit> {
         }))?;
         return Ok(Exit::Done);
     }
+    let shown = |class: usize| shown::name(&name(class)).to_string();
     let verdict = match label {
         Some(label) if label == class => ", which is right".to_string(),
-        Some(label) => format!(", but it is class {}", name(label)),
+        Some(label) => format!(", but it is class {}", shown(label)),
         None => String::new(),
     };
     let subject = if label.is_some() { format!("test image {}", args.image) } else { args.image.clone() };
-    say(format!("{subject}: class {} ({:.2} % sure){verdict}", name(class), 100.0 * confidence))?;
+    say(format!("{subject}: class {} ({:.2} % sure){verdict}", shown(class), 100.0 * confidence))?;
     for &(class, confidence) in &ranked[1..] {
-        say(format!("  or class {} ({:.2} %)", name(class), 100.0 * confidence))?;
+        say(format!("  or class {} ({:.2} %)", shown(class), 100.0 * confidence))?;
     }
     Ok(Exit::Done)
 }

@@ -74,12 +74,11 @@ unsafe impl GlobalAlloc for Noting {
 pub fn watch() {
     #[cfg(unix)]
     // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the call, which copies it. The
-    // handler looks at atomics and calls only what may be called at any moment (signal-safety(7)).
+    // handler looks at atomics and calls only what may be called at any moment (signal-safety(7)). It stays in place, because several
+    // threads may abort at once; where it returns, `abort` ends the program as always.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = aborted as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // The second time, and when the handler returns, the signal does what it always does.
-        action.sa_flags = libc::SA_RESETHAND;
         libc::sigaction(libc::SIGABRT, &action, std::ptr::null_mut());
     }
     let before = panic::take_hook();

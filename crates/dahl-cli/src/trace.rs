@@ -88,24 +88,25 @@ fn page(args: &Args) -> Page {
 }
 
 fn summary(trace: &Trace) -> Result<Exit> {
-    let mut out = stdout().lock();
+    let mut text = String::new();
     let n_events: usize = trace.workers.iter().map(Vec::len).sum();
     let (kernels, idle) = trace.seconds();
     let all = kernels + idle.iter().sum::<f64>();
     let percent = |seconds: f64| if all > 0.0 { 100.0 * seconds / all } else { 0.0 };
-    writeln!(
-        out,
-        "{n_events} executions of {} tasks on {} workers",
+    text += &format!(
+        "{n_events} executions of {} tasks on {} workers\n",
         trace.scene.tasks.len(),
         trace.workers.len()
-    )?;
+    );
     if trace.total_dropped() > 0 {
-        writeln!(out, "{} older executions were dropped", trace.total_dropped())?;
+        text += &format!("{} older executions were dropped\n", trace.total_dropped());
     }
-    writeln!(out, "in kernels          {:>6.2} %  {:>9.3} ms", percent(kernels), 1e3 * kernels)?;
+    text += &format!("in kernels          {:>6.2} %  {:>9.3} ms\n", percent(kernels), 1e3 * kernels);
     for (reason, seconds) in Reason::ALL.into_iter().zip(idle).filter(|(_, seconds)| *seconds > 0.0) {
-        writeln!(out, "idle: {:<13} {:>6.2} %  {:>9.3} ms", reason.name(), percent(seconds), 1e3 * seconds)?;
+        text +=
+            &format!("idle: {:<13} {:>6.2} %  {:>9.3} ms\n", reason.name(), percent(seconds), 1e3 * seconds);
     }
+    say(text.trim_end())?;
     Ok(Exit::Done)
 }
 

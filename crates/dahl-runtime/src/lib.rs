@@ -9,6 +9,7 @@ pub mod error;
 pub mod env;
 pub mod date;
 pub mod file;
+pub mod shown;
 pub mod array;
 pub mod arena;
 pub mod runtime;

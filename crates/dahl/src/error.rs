@@ -1,5 +1,6 @@
 //! The one error of this crate.
 
+use dahl_runtime::shown;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +63,7 @@ impl From<dahl_runtime::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            ErrorKind::Data(path) => write!(f, "{}: {}", path.display(), self.message),
+            ErrorKind::Data(path) => write!(f, "{}: {}", shown::path(path), self.message),
             _ => f.write_str(&self.message),
         }
     }

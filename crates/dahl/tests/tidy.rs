@@ -97,6 +97,17 @@ fn files_are_opened_in_one_place() {
 }
 
 #[test]
+fn the_command_prints_in_one_source() {
+    let sources = sources();
+    let prints = sources.iter().filter(|(path, text)| {
+        let is_command = path.to_string_lossy().contains("dahl-cli/src/") && !path.ends_with("output.rs");
+        is_command && text.contains("println!")
+    });
+    let prints = prints.map(|(path, _)| path.display().to_string());
+    refuse("names come from anywhere: print them by dahl-cli/src/output.rs", prints.collect());
+}
+
+#[test]
 fn nothing_is_left_to_do_and_no_machine_is_named() {
     // In halves, so that this file does not name them either.
     let halves = [("TO", "DO"), ("FIX", "ME"), ("/ho", "me/"), ("/ro", "ot/"), ("/t", "mp/")];

@@ -1,6 +1,6 @@
 //! Measuring, keeping what was measured, and saying it.
 
-use crate::output::bytes;
+use crate::output::{bytes, warn};
 use anyhow::{Context, Result};
 use dahl::measure::{Effort, machine};
 use dahl::op::simd::Isa;
@@ -35,7 +35,7 @@ pub fn kept(hardware: &Hardware) -> Result<Option<(PathBuf, MachineFile)>> {
 /// What was measured here before. What is wrong with the file is told on standard error, and then nothing is known.
 pub fn known(hardware: &Hardware) -> Option<Measured> {
     let kept = kept(hardware).unwrap_or_else(|error| {
-        eprintln!("dahl: {error:#}");
+        warn(format_args!("{error:#}"));
         None
     });
     kept.and_then(|(_, file)| file.measured)

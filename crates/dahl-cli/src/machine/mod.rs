@@ -3,7 +3,7 @@
 pub mod measured;
 
 use crate::exit::Exit;
-use crate::output::{bytes, count, say};
+use crate::output::{bytes, count, say, warn};
 use anyhow::Result;
 use dahl::op::simd::Isa;
 use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, MachineFile, Unit};
@@ -44,9 +44,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     let output = args.output.as_ref().filter(|_| written.is_ok());
     let kept = if args.measure { measured::keep(&file) } else { Ok(None) };
     let kept = kept.unwrap_or_else(|error| {
-        eprintln!(
-            "dahl: {error:#}; dahl stats will find these numbers only in a file of -o, by --machine FILE"
-        );
+        warn(format_args!(
+            "{error:#}; dahl stats will find these numbers only in a file of -o, by --machine FILE"
+        ));
         None
     });
     say_all(args, &file, output.into_iter().chain(&kept))?;

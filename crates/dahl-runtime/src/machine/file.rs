@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file::{Unreadable, read_text};
 use crate::perf::words::{Words, escaped};
 use crate::plan::Fingerprint;
+use crate::shown;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -136,7 +137,7 @@ impl MachineFile {
         let path = path.as_ref();
         let written = crate::file::write(path, |out| out.write_all(self.to_text().as_bytes()));
         written.map_err(|error| {
-            let message = format!("cannot write {}: {}", path.display(), crate::file::unwritable(&error));
+            let message = format!("cannot write {}: {}", shown::path(path), crate::file::unwritable(&error));
             Error::new(ErrorKind::Io, message)
         })
     }
@@ -145,7 +146,7 @@ impl MachineFile {
     pub fn load(path: impl AsRef<Path>) -> Result<MachineFile> {
         let path = path.as_ref();
         let in_file = |error: String| {
-            Error::new(ErrorKind::Io, format!("cannot read the machine file {}: {error}", path.display()))
+            Error::new(ErrorKind::Io, format!("cannot read the machine file {}: {error}", shown::path(path)))
         };
         let text = read_text(path, MAX_BYTES).map_err(|error| {
             in_file(match error {

@@ -4,6 +4,7 @@ use super::html::Page;
 use super::{Event, Idle, Trace, dot, file, paje, perfetto};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{Input, unwritable};
+use crate::shown;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -58,7 +59,7 @@ impl Format {
             });
             let message = format!(
                 "the format of a trace goes by the ending of its file, and {} has none that is known: use {}",
-                path.display(),
+                shown::path(path),
                 known.join(", ")
             );
             Error::new(ErrorKind::Io, message)
@@ -85,7 +86,7 @@ impl Trace {
         let path = path.as_ref();
         let format = Format::of_path(path)?;
         crate::file::write(path, |out| self.write(format, out)).map_err(|error| {
-            let message = format!("{}: the trace {}", path.display(), unwritable(&error));
+            let message = format!("{}: the trace {}", shown::path(path), unwritable(&error));
             Error::new(ErrorKind::Io, message)
         })
     }
@@ -94,7 +95,7 @@ impl Trace {
     pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
         let path = path.as_ref();
         let in_file =
-            |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", path.display()));
+            |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", shown::path(path)));
         let input = Input::open(path, file::MAX_BYTES).map_err(|error| in_file(error.to_string()))?;
         file::read(io::BufReader::new(input)).map_err(in_file)
     }

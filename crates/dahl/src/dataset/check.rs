@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dahl_runtime::shown;
+
 use super::open::{Kind, Options, Progress, open_unread};
 use super::split::Split;
 use super::{cifar, folder, idx, threads};
@@ -116,7 +118,7 @@ fn unopened(spec: &str, error: Error) -> Result<Check> {
 fn fault(error: &Error, place: &str) -> Fault {
     match error.kind() {
         ErrorKind::Data(path) => {
-            Fault { place: path.display().to_string(), message: error.message().to_owned() }
+            Fault { place: shown::path(path).to_string(), message: error.message().to_owned() }
         }
         _ => Fault { place: place.to_owned(), message: error.to_string() },
     }

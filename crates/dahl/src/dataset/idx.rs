@@ -10,6 +10,8 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use dahl_runtime::shown;
+
 use super::{Dataset, Split, file, numbered, threads};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -82,7 +84,7 @@ pub(super) fn read(dir: &Path, classes: Option<usize>) -> Result<Dataset> {
             format!(
                 "expected images of {h} x {w} pixels as in {}, but these are {test_h} x {test_w}; \
                  take both files from the same data set",
-                train.images.path.display()
+                shown::path(&train.images.path)
             ),
         ));
     }
@@ -365,7 +367,7 @@ impl Pair {
                 format!(
                     "expected {n_images} labels, one for each image in {}, but there are \
                      {n_labels}; take both files from the same data set",
-                    images.path.display()
+                    shown::path(&images.path)
                 ),
             ));
         }

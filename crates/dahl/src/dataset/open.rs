@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dahl_runtime::machine::Hardware;
+use dahl_runtime::shown;
 
 use super::split::Split;
 use super::{Dataset, Synthetic, cifar, digits, folder, idx, threads};
@@ -201,10 +202,11 @@ fn nothing_found(dir: &Path) -> Error {
             let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
             names.sort_unstable();
             let inner = names.iter().map(|name| dir.join(name)).find(|inner| Kind::of(inner).is_some());
-            let shown: Vec<_> = names.iter().take(5).map(|name| name.to_string_lossy()).collect();
+            let shown: Vec<_> =
+                names.iter().take(5).map(|name| shown::path(Path::new(name)).to_string()).collect();
             let more = if names.len() > 5 { format!(" and {} more", names.len() - 5) } else { String::new() };
             match inner {
-                Some(inner) => format!("its folder {} is one: try that", inner.display()),
+                Some(inner) => format!("its folder {} is one: try that", shown::path(&inner)),
                 None if names.is_empty() => "the folder is empty".to_owned(),
                 None => format!("the folder has {}{more}", shown.join(", ")),
             }

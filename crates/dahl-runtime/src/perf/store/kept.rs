@@ -7,6 +7,7 @@ use super::format::{self, Refusal, VERSION};
 use super::{Identity, Warning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{self, Unreadable};
+use crate::shown;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -167,7 +168,7 @@ impl Kept {
         let stays =
             |cause| format!("it is damaged: {why}; it is not used, and cannot be moved aside ({cause})");
         fs::rename(&self.path, &aside).map_err(|cause| self.warning(stays(cause)))?;
-        let aside = aside.display();
+        let aside = shown::path(&aside);
         Ok(self.warning(format!("it is damaged: {why}; it was moved to {aside}; {}", self.kind.loss)))
     }
 

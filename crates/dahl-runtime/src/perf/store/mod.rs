@@ -24,6 +24,7 @@ pub use identity::Identity;
 
 use super::{Date, Models};
 use crate::error::Result;
+use crate::shown;
 use kept::{Kept, Kind};
 use measurements::keep_newest;
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ pub struct Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.message)
+        write!(f, "{}: {}", shown::path(&self.path), self.message)
     }
 }
 

@@ -41,6 +41,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::graph::Graph;
 use crate::machine::Machine;
+use crate::shown;
 use record::StepRecord;
 use std::fmt;
 use std::path::Path;
@@ -83,7 +84,7 @@ impl PlanFile {
 
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
-        let source = path.as_ref().display().to_string();
+        let source = shown::path(path.as_ref()).to_string();
         let text = file::read_text(path.as_ref(), MAX_BYTES).map_err(|error| {
             let message = format!("{source}: cannot read the plan: {error}");
             Error::new(ErrorKind::Io, message)
@@ -101,7 +102,7 @@ impl PlanFile {
         let path = path.as_ref();
         let written = file::write(path, |out| out.write_all(self.to_string().as_bytes()));
         written.map_err(|error| {
-            let message = format!("{}: the plan {}", path.display(), file::unwritable(&error));
+            let message = format!("{}: the plan {}", shown::path(path), file::unwritable(&error));
             Error::new(ErrorKind::Io, message)
         })
     }

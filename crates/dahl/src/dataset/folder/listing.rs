@@ -144,6 +144,12 @@ fn classes(root: &Path, part: &str) -> Result<Vec<Class>> {
         if is_hidden(&name) || !root.join(&inner).is_dir() {
             continue;
         }
+        let Some(class) = name.to_str() else {
+            return Err(Error::data(
+                root.join(&inner),
+                "expected the name of a class in UTF-8, but this folder's has other bytes; rename it",
+            ));
+        };
         let mut files = Vec::new();
         let mut n_others = 0;
         collect(root, &inner, 0, &mut files, &mut n_others)?;
@@ -158,7 +164,7 @@ fn classes(root: &Path, part: &str) -> Result<Vec<Class>> {
             ));
         }
         files.sort_unstable();
-        classes.push(Class { name: name.to_string_lossy().into_owned(), files });
+        classes.push(Class { name: class.to_owned(), files });
     }
     if classes.is_empty() {
         return Err(Error::data(

@@ -11,6 +11,8 @@ mod resize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dahl_runtime::shown;
+
 use super::split::{Pixels, Source, Split};
 use super::{Dataset, file};
 use crate::error::{Error, Result};
@@ -120,6 +122,6 @@ impl Source for Files {
     }
 
     fn place(&self, image: usize) -> String {
-        self.root.join(&self.files[image]).display().to_string()
+        shown::path(&self.root.join(&self.files[image])).to_string()
     }
 }

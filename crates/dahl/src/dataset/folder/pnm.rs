@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_a_sentence() {
-        let faults: [(&[u8], &str); 10] = [
+        let faults: [(&[u8], &str); 11] = [
             (b"P4 3 2\n00", "P2, P3, P5 and P6"),
             (b"P5", "the width was expected and the file ends"),
             (b"P5 x", "the width was expected and there is something else"),
