@@ -48,8 +48,13 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts one thread per unit. Fails if the system has no more threads to give; those that were started end again.
+    /// Starts one thread per unit. Fails if there is no unit, because whoever waited for such a pool would wait for ever, and if
+    /// the system has no more threads to give; those that were started end again.
     pub fn new(units: &[Unit]) -> Result<Self> {
+        if units.is_empty() {
+            let message = "there is no unit to compute on: a machine needs at least one";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
         // A worker that shares its core must not keep the one it waits for from running.
         let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
         let shared = Arc::new(Shared {

@@ -37,6 +37,6 @@ fn lowered(graph: &Graph) -> Result<Lowered> {
 
 /// A session of a graph on two workers.
 fn session(lowered: &Lowered, plan: &Plan) -> Result<Session> {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units)?);
     Session::new(&pool, lowered, plan, 0)
 }

@@ -7,8 +7,18 @@ use dahl_runtime::graph::Graph;
 use dahl_runtime::machine::{HOST, MAX_MEMORIES, Machine, MemoryId, Unit, UnitKind};
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::Policy;
-use dahl_runtime::{ErrorKind, Result};
+use dahl_runtime::{ErrorKind, Result, Runtime};
 use std::sync::Arc;
+
+/// Nobody would ever do what such a pool is given to do.
+#[test]
+fn a_pool_has_workers() {
+    let error = Pool::new(&[]).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().contains("no unit to compute on"), "{error}");
+    let machine = Machine { units: Vec::new(), ..Machine::with_workers(1) };
+    assert_eq!(Runtime::new(&machine).err().expect("refused").kind(), ErrorKind::Usage);
+}
 
 /// Where a block is valid is a bit per memory; a memory without a bit would wait for ever, or never be written.
 #[test]
@@ -21,7 +31,7 @@ fn a_memory_has_a_number_that_a_run_can_tell() -> Result<()> {
     let unit = |memory: MemoryId| Unit { kind: UnitKind::Test, memory, core: None };
     for memory in [1, 30, 31, 32, 63, 64, usize::MAX] {
         let machine = Machine { units: vec![unit(memory)], ..Machine::with_workers(1) };
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units)?);
         for plan in [Plan::fixed(&lowered, 1), Plan::open(&lowered, Policy::Eager)] {
             match Session::new(&pool, &lowered, &plan, 0) {
                 Ok(mut session) => {
