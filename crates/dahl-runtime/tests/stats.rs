@@ -1,6 +1,7 @@
 //! What statistics find in real runs: an implementation that was made slow, and a worker whose core has other things to do.
 //!
-//! What is planted is several times as slow, so that whatever else the machine is doing cannot hide it.
+//! What is planted is several times as slow, so that whatever else the machine is doing can hardly hide it. Still, these are
+//! times of real kernels, so `.ci/full` runs them; the tests beside the statistics plant the same in traces that were made up.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -82,6 +83,7 @@ fn traced(lowered: &Lowered, n_workers: usize, n_steps: u64) -> Trace {
 }
 
 #[test]
+#[ignore = "kernels are timed; `.ci/full` runs it"]
 fn a_slow_implementation_is_found_beside_a_faster_one() {
     let (graph, _, mut cut) = chain(&[&FIRST, &BOTH, &SECOND, &BOTH, &THIRD]);
     cut.tasks[3].implementation = BOTH.implementation("slow", Dtype::F32).unwrap();
@@ -98,6 +100,7 @@ fn a_slow_implementation_is_found_beside_a_faster_one() {
 }
 
 #[test]
+#[ignore = "kernels are timed; `.ci/full` runs it"]
 fn a_slow_implementation_is_found_far_from_the_peak_where_there_is_no_other() {
     let (_, lowered, _) = chain(&[&FIRST, &SECOND, &ALONE, &THIRD]);
     let trace = traced(&lowered, 1, 200);
