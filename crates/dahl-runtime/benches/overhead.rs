@@ -173,7 +173,8 @@ fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-    let plan = if eager { Plan::open(&lowered, Policy::Eager) } else { Plan::heuristic(&lowered, n_workers) };
+    let plan =
+        if eager { Plan::open(&lowered, Policy::Eager)? } else { Plan::heuristic(&lowered, n_workers)? };
     let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
     let steps = N_TASKS.div_ceil(lowered.tasks().len()) as u64;

@@ -43,8 +43,11 @@ impl Failing {
             ..CutOptions::default()
         };
         let lowered = lower(&self.graph, &Cut::heuristic(&self.graph, &options).unwrap()).unwrap();
-        let plan =
-            if is_planned { Plan::heuristic(&lowered, 2) } else { Plan::open(&lowered, Policy::Eager) };
+        let plan = if is_planned {
+            Plan::heuristic(&lowered, 2).unwrap()
+        } else {
+            Plan::open(&lowered, Policy::Eager).unwrap()
+        };
         let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         let feed =

@@ -21,8 +21,9 @@ fn machines() -> impl Iterator<Item = Machine> {
 
 fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
     let lowered = &turn.lowered;
-    let open = |policy| Plan::open(lowered, policy);
-    let (floating, fixed) = (Plan::heuristic(lowered, workers), Plan::fixed(lowered, workers));
+    let open = |policy| Plan::open(lowered, policy).unwrap();
+    let (floating, fixed) =
+        (Plan::heuristic(lowered, workers).unwrap(), Plan::fixed(lowered, workers).unwrap());
     [floating, fixed, open(Policy::Eager), open(Policy::Steal)]
 }
 
@@ -45,8 +46,8 @@ fn two_sessions_take_turns_on_one_pool() {
     let (a, b) = (Turn::new(6, 2, 4), Turn::new(5, 3, 1));
     let machine = Machine::with_workers(2);
     let pool = Arc::new(Pool::new(&machine.units).unwrap());
-    let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2));
-    let mut second = b.session(&pool, &Plan::open(&b.lowered, Policy::Steal));
+    let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2).unwrap());
+    let mut second = b.session(&pool, &Plan::open(&b.lowered, Policy::Steal).unwrap());
     for round in 0..50 {
         a.run(&mut first, 3, f64::from(round)).unwrap();
         b.run(&mut second, 2, f64::from(round)).unwrap();
@@ -61,7 +62,7 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
         let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let workspace = Workspace::new();
         let session = |turn: &Turn| {
-            let plan = Plan::heuristic(&turn.lowered, machine.units.len());
+            let plan = Plan::heuristic(&turn.lowered, machine.units.len()).unwrap();
             (plan.memory().bytes, Session::new_in(&workspace, &pool, &turn.lowered, &plan, 0).unwrap())
         };
         let (_, mut first) = session(&a);
@@ -120,7 +121,7 @@ fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
 fn a_plan_for_other_workers_is_refused() {
     let turn = Turn::new(4, 2, 2);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    let plan = Plan::heuristic(&turn.lowered, 3);
+    let plan = Plan::heuristic(&turn.lowered, 3).unwrap();
     let error = Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("3 workers"), "{error}");
@@ -167,7 +168,7 @@ fn a_run_that_is_cancelled_fails_and_says_so() {
 fn a_stop_that_comes_too_late_does_not_stop_the_next_run() {
     let turn = Turn::new(6, 2, 4);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    let mut session = turn.session(&pool, &Plan::heuristic(&turn.lowered, 2));
+    let mut session = turn.session(&pool, &Plan::heuristic(&turn.lowered, 2).unwrap());
     let handle = session.handle();
     let stop_at_the_end = |step| {
         if step == 9 {

@@ -27,21 +27,21 @@ fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -
 }
 
 fn floating(turn: &Turn, workers: usize) -> Plan {
-    let plan = Plan::heuristic(&turn.lowered, workers);
+    let plan = Plan::heuristic(&turn.lowered, workers).unwrap();
     assert!(plan.placement().is_some_and(|placement| !placement.floating.is_empty()));
     plan
 }
 
 fn fixed(turn: &Turn, workers: usize) -> Plan {
-    Plan::fixed(&turn.lowered, workers)
+    Plan::fixed(&turn.lowered, workers).unwrap()
 }
 
 fn eager(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, Policy::Eager)
+    Plan::open(&turn.lowered, Policy::Eager).unwrap()
 }
 
 fn steal(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, Policy::Steal)
+    Plan::open(&turn.lowered, Policy::Steal).unwrap()
 }
 
 #[test]

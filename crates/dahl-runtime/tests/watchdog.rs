@@ -67,9 +67,9 @@ fn session(pool: &Arc<Pool>, store: &mut Store, flag: usize, is_planned: bool) -
     let options = CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
     let plan = if is_planned {
-        Plan::heuristic(&lowered, pool.n_workers())
+        Plan::heuristic(&lowered, pool.n_workers()).unwrap()
     } else {
-        Plan::open(&lowered, Policy::Eager)
+        Plan::open(&lowered, Policy::Eager).unwrap()
     };
     Session::new(pool, &lowered, &plan, 0)
 }

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         println!("{task:?}, {} bytes", task.bytes());
     }
     // Plan: who does what, when, and where every buffer lies.
-    let plan = Plan::heuristic(&lowered, 2);
+    let plan = Plan::heuristic(&lowered, 2)?;
     println!("{} bytes planned, {} without sharing", plan.memory().bytes, plan.memory().bytes_unshared);
 
     // Execute, three steps of it.

@@ -66,7 +66,7 @@ fn main() -> Result<()> {
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
     lowered.tasks().iter().for_each(|task| println!("{task:?} reads {}", task.spec.args[0].region));
     let pool = Arc::new(Pool::new(&machine.units)?);
-    let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2), 0)?;
+    let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2)?, 0)?;
     let feed = |_: u64, ports: &mut dahl_runtime::engine::Ports<'_>| {
         ports.get_mut::<f64>(&x).copy_from_slice(&values);
     };

@@ -119,7 +119,7 @@ fn bits(case: &Case, schedule: Schedule, machine: &Machine) -> Vec<u64> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
-    let plan = schedule.plan(&lowered, machine.units.len());
+    let plan = schedule.plan(&lowered, machine.units.len()).unwrap();
     check_memory(&lowered, &plan);
     let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();

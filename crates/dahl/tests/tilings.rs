@@ -106,7 +106,7 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, 
     let mut step = record(sizes);
     let cut = Cut::heuristic(&step.graph, options).unwrap();
     let lowered = lower(&step.graph, &cut).unwrap();
-    let plan = schedule.plan(&lowered, workers);
+    let plan = schedule.plan(&lowered, workers).unwrap();
     check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };

@@ -151,8 +151,11 @@ mod tests {
             ..CutOptions::default()
         };
         let mut lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
-        let plan =
-            if is_planned { Plan::heuristic(&lowered, 2) } else { Plan::open(&lowered, Policy::Eager) };
+        let plan = if is_planned {
+            Plan::heuristic(&lowered, 2).unwrap()
+        } else {
+            Plan::open(&lowered, Policy::Eager).unwrap()
+        };
         let edge = |from, to| Edge { from, to, distance: 0, kind: EdgeKind::Data };
         lowered.edges = vec![edge(0, 1), edge(1, 0)];
         let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());

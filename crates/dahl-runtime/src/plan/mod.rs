@@ -57,24 +57,24 @@ pub struct Plan {
 
 impl Plan {
     /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
-    pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Self {
+    pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Result<Self> {
         Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::Some)))
     }
 
     /// Fixes units and order of every task: nothing floats.
-    pub fn fixed(lowered: &Lowered, n_workers: usize) -> Self {
+    pub fn fixed(lowered: &Lowered, n_workers: usize) -> Result<Self> {
         Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::None)))
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
-    pub fn open(lowered: &Lowered, policy: Policy) -> Self {
+    pub fn open(lowered: &Lowered, policy: Policy) -> Result<Self> {
         Plan::new(lowered, Order::Open(policy))
     }
 
-    fn new(lowered: &Lowered, order: Order) -> Self {
-        let memory = memory::plan_memory(lowered, order.placement());
-        Plan::of_parts(lowered, order, memory)
+    fn new(lowered: &Lowered, order: Order) -> Result<Self> {
+        let memory = memory::plan_memory(lowered, order.placement())?;
+        Ok(Plan::of_parts(lowered, order, memory))
     }
 
     /// A plan whose memory was planned for this order.
@@ -135,10 +135,14 @@ pub struct Planned {
 
 impl Planned {
     /// Cuts a graph by heuristic, lowers it, and plans the result as `plan` says.
-    pub fn new(graph: &Graph, options: &CutOptions, plan: impl FnOnce(&Lowered) -> Plan) -> Result<Self> {
+    pub fn new(
+        graph: &Graph,
+        options: &CutOptions,
+        plan: impl FnOnce(&Lowered) -> Result<Plan>,
+    ) -> Result<Self> {
         let cut = Cut::heuristic(graph, options)?;
         let lowered = lower(graph, &cut)?;
-        let plan = plan(&lowered);
+        let plan = plan(&lowered)?;
         Ok(Planned { cut, lowered, plan })
     }
 }

@@ -28,7 +28,9 @@ fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
     let n = turn.lowered.tasks().len();
     let machine = Machine::with_workers(1);
     let costs = Costs { task_seconds: 1e-7, wait_seconds: 1e-6 };
-    for plan in [Plan::heuristic(&turn.lowered, 1), Plan::open(&turn.lowered, Policy::Eager)] {
+    for plan in
+        [Plan::heuristic(&turn.lowered, 1).unwrap(), Plan::open(&turn.lowered, Policy::Eager).unwrap()]
+    {
         let found =
             predict(&turn.lowered, &plan, &machine.units, &even(&turn, 1, 1e-6), costs).expect("predicted");
         let step = n as f64 * 1.1e-6;
@@ -49,7 +51,7 @@ fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
 fn more_workers_take_less_but_not_less_than_their_share() {
     // Three rows of tiles on three workers, who need each other's all the time.
     let turn = Turn::new(6, 2, 8);
-    let plan = Plan::heuristic(&turn.lowered, 3);
+    let plan = Plan::heuristic(&turn.lowered, 3).unwrap();
     let units = Machine::with_workers(3).units;
     let found = predict(&turn.lowered, &plan, &units, &even(&turn, 3, 1e-6), Costs::NONE).expect("predicted");
     let share = turn.lowered.tasks().len() as f64 / 3.0 * 1e-6;
@@ -70,7 +72,7 @@ fn more_workers_take_less_but_not_less_than_their_share() {
 #[test]
 fn a_plan_that_does_not_fit_is_refused() {
     let (turn, other) = (Turn::new(6, 2, 8), Turn::new(6, 3, 8));
-    let plan = Plan::heuristic(&turn.lowered, 2);
+    let plan = Plan::heuristic(&turn.lowered, 2).unwrap();
     let refused = |turn: &Turn, workers| {
         let units = Machine::with_workers(workers).units;
         let error = predict(&turn.lowered, &plan, &units, &Models::new(), Costs::NONE).expect_err("refused");
@@ -79,7 +81,7 @@ fn a_plan_that_does_not_fit_is_refused() {
     };
     assert!(refused(&turn, 3).contains("for 2 workers and there are 3"));
     assert!(refused(&other, 2).contains("another graph"));
-    let open = Plan::open(&turn.lowered, Policy::Eager);
+    let open = Plan::open(&turn.lowered, Policy::Eager).unwrap();
     assert!(predict(&turn.lowered, &open, &[], &Models::new(), Costs::NONE).is_err());
 }
 
@@ -89,8 +91,8 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
     for (workers, is_planned) in [(1, true), (2, true), (2, false)] {
         let machine = Machine::with_workers(workers);
         let plan = match is_planned {
-            true => Plan::heuristic(&turn.lowered, workers),
-            false => Plan::open(&turn.lowered, Policy::Eager),
+            true => Plan::heuristic(&turn.lowered, workers).unwrap(),
+            false => Plan::open(&turn.lowered, Policy::Eager).unwrap(),
         };
         let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 12).expect("a session");

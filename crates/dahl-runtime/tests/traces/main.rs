@@ -21,8 +21,8 @@ use turn::Turn;
 fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity: usize) -> Trace {
     let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let plan = match is_planned {
-        true => Plan::heuristic(&turn.lowered, machine.units.len()),
-        false => Plan::open(&turn.lowered, Policy::Eager),
+        true => Plan::heuristic(&turn.lowered, machine.units.len()).unwrap(),
+        false => Plan::open(&turn.lowered, Policy::Eager).unwrap(),
     };
     let mut session = Session::new(&pool, &turn.lowered, &plan, capacity).unwrap();
     turn.run(&mut session, steps, 0.0).unwrap();
@@ -112,7 +112,9 @@ fn idle_time_has_reasons_and_leaves_nothing_out() {
 fn a_program_that_feeds_slowly_is_the_reason() {
     let turn = Turn::new(6, 2, 1);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in [Plan::heuristic(&turn.lowered, 2), Plan::open(&turn.lowered, Policy::Eager)] {
+    for plan in
+        [Plan::heuristic(&turn.lowered, 2).unwrap(), Plan::open(&turn.lowered, Policy::Eager).unwrap()]
+    {
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 10).unwrap();
         let feed =
             |_: u64, _: &mut dahl_runtime::engine::Ports<'_>| std::thread::sleep(Duration::from_millis(5));

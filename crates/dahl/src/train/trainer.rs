@@ -43,7 +43,7 @@ impl Schedule {
     pub const ALL: [Schedule; 4] = [Schedule::Replay, Schedule::Fixed, Schedule::Eager, Schedule::Steal];
 
     /// The plan of a graph for this many workers.
-    pub fn plan(self, lowered: &Lowered, n_workers: usize) -> Plan {
+    pub fn plan(self, lowered: &Lowered, n_workers: usize) -> dahl_runtime::Result<Plan> {
         match self {
             Schedule::Replay => Plan::heuristic(lowered, n_workers),
             Schedule::Fixed => Plan::fixed(lowered, n_workers),

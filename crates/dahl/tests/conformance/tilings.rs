@@ -176,8 +176,8 @@ impl Trial {
     fn run(mut self, case: &Case, pool: &Arc<Pool>, policy: Option<Policy>) -> Vec<Vec<f64>> {
         let lowered = lower(&self.graph, &self.cut).unwrap_or_else(|error| panic!("{case}: {error}"));
         let plan = match policy {
-            Some(policy) => Plan::open(&lowered, policy),
-            None => Plan::heuristic(&lowered, pool.n_workers()),
+            Some(policy) => Plan::open(&lowered, policy).unwrap(),
+            None => Plan::heuristic(&lowered, pool.n_workers()).unwrap(),
         };
         let mut session = Session::new(pool, &lowered, &plan, 0).expect("a plan for this graph");
         let mut steps = Vec::new();

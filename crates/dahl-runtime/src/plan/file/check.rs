@@ -30,7 +30,7 @@ pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &
     let lowered = lower(graph, &cut).map_err(at_step)?;
     let order = checker.order(&lowered, machine)?;
     let offsets = checker.offsets(&lowered)?;
-    let memory = adopt(&lowered, order.placement(), offsets).map_err(|(a, b)| {
+    let memory = adopt(&lowered, order.placement(), offsets)?.map_err(|(a, b)| {
         let line = |buffer| record.buffers.iter().find(|r| r.buffer == buffer).map_or(record.line, |r| r.line);
         let (name_a, name_b) = (&lowered.buffers()[a].name, &lowered.buffers()[b].name);
         let message = format!(

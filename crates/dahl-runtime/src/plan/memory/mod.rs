@@ -1,0 +1,183 @@
+//! Where each buffer lies: offsets by lifetime.
+//!
+//! Two temporary buffers may share memory only if everything that touches the one happens before everything that
+//! touches the other. "Before" follows from the edges of the graph and, for a planned run, from the order on each
+//! worker (of tasks that do not float). In the next step the order is the other way round (the second buffer's
+//! memory becomes the first's again), so sharing adds memory edges of distance 1. Ring buffers and state are never
+//! shared.
+//!
+//! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
+//! what ([`Before`]), and each buffer looks at as many segments of memory as there are ([`Space`]): in a fixed order some
+//! dozens per worker, in an open one, where nearly nothing is shared, whole blocks of them at once.
+
+mod before;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use super::Placement;
+use crate::arena::ALIGN;
+use crate::error::Result;
+use crate::graph::{Buffer, BufferKind, Edge, EdgeKind, Lowered, TaskId};
+use before::Before;
+use space::{Life, Space};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// Offsets of all buffers, the memory they need, and the edges that sharing adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// Offset of each buffer in the arena of a run; state buffers lie elsewhere and have none.
+    pub offsets: Vec<Option<usize>>,
+    /// Bytes of that arena: what a step needs beside state, known before it runs.
+    pub bytes: usize,
+    /// Bytes without sharing, for comparison.
+    pub bytes_unshared: usize,
+    /// Bytes of state that the graph uses.
+    pub state_bytes: usize,
+    /// What sharing adds to the graph's edges.
+    pub edges: Vec<Edge>,
+}
+
+/// Plans the memory of a graph: with a placement for replay, without for a run whose order is open.
+pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> Result<MemoryPlan> {
+    let before = Before::new(lowered, placement)?;
+    let lives = lives(lowered, &before);
+    let mut plan = MemoryPlan { offsets: vec![None; lowered.buffers.len()], ..MemoryPlan::default() };
+    let mut temporaries = Vec::new();
+    for (i, buffer) in lowered.buffers.iter().enumerate() {
+        match buffer.kind {
+            BufferKind::State(_) => plan.state_bytes += buffer.bytes,
+            BufferKind::Ring => {
+                plan.offsets[i] = Some(plan.bytes);
+                plan.bytes += buffer.bytes.next_multiple_of(ALIGN) * lowered.depth;
+            }
+            BufferKind::Temporary => temporaries.push(i),
+        }
+    }
+    plan.bytes_unshared = plan.bytes;
+    let start = plan.bytes;
+    let mut space = Space::new(&before, &lives, start);
+    let mut edges = MemoryEdges::new(&lives);
+    // Large buffers first; equal ones in order of creation, so that the plan is the same every time.
+    temporaries.sort_by_key(|&i| Reverse(lowered.buffers[i].bytes));
+    for &i in &temporaries {
+        let bytes = lowered.buffers[i].bytes.next_multiple_of(ALIGN);
+        plan.bytes_unshared += bytes;
+        let mut offset = start;
+        if bytes > 0 && !lives[i].is_empty() {
+            offset = space.first_fit(bytes, &lives[i]);
+            let range = offset..offset + bytes;
+            edges.add(i, space.buffers_in(&range));
+            space.insert(i as u32, &range);
+        }
+        plan.offsets[i] = Some(offset);
+        plan.bytes = plan.bytes.max(offset + bytes);
+    }
+    plan.edges = edges.finish();
+    Ok(plan)
+}
+
+/// The memory plan of given offsets, or two buffers that overlap although they must not. By the rule above.
+pub(super) fn adopt(
+    lowered: &Lowered,
+    placement: Option<&Placement>,
+    offsets: Vec<Option<usize>>,
+) -> Result<std::result::Result<MemoryPlan, (usize, usize)>> {
+    let before = Before::new(lowered, placement)?;
+    let lives = lives(lowered, &before);
+    let mut plan = MemoryPlan { offsets, ..MemoryPlan::default() };
+    let mut space = Space::new(&before, &lives, 0);
+    let mut edges = MemoryEdges::new(&lives);
+    for (i, buffer) in lowered.buffers.iter().enumerate() {
+        let Some(range) = range_of(lowered, &plan.offsets, i) else {
+            plan.state_bytes += buffer.bytes;
+            continue;
+        };
+        plan.bytes_unshared += range.len();
+        plan.bytes = plan.bytes.max(range.end);
+        // What nobody touches is in the way of rings only. Both are few, so they are compared with everything.
+        let (life, is_ring) = (&lives[i], buffer.kind == BufferKind::Ring);
+        if is_ring || life.is_empty() || !space.is_free(&range, life) {
+            let is_in_the_way = |&j: &usize| {
+                let both_temporary = !is_ring && lowered.buffers[j].kind == BufferKind::Temporary;
+                let overlaps = |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
+                range_of(lowered, &plan.offsets, j).as_ref().is_some_and(overlaps)
+                    && !(both_temporary && life.is_separated(&lives[j], &before))
+            };
+            if let Some(j) = (0..i).find(is_in_the_way) {
+                return Ok(Err((j, i)));
+            }
+        }
+        if !life.is_empty() && !range.is_empty() {
+            edges.add(i, space.buffers_in(&range));
+            space.insert(i as u32, &range);
+        }
+    }
+    plan.edges = edges.finish();
+    Ok(Ok(plan))
+}
+
+/// The addresses of a buffer that has any: those of all its versions.
+fn range_of(lowered: &Lowered, offsets: &[Option<usize>], buffer: usize) -> Option<Range<usize>> {
+    let bytes = lowered.buffers[buffer].bytes.next_multiple_of(ALIGN) * lowered.versions(buffer);
+    offsets[buffer].map(|offset| offset..offset + bytes)
+}
+
+/// The tasks that touch each buffer, in task order.
+pub(super) fn users(lowered: &Lowered) -> Vec<Vec<TaskId>> {
+    let mut users = vec![Vec::new(); lowered.buffers.len()];
+    for (id, task) in lowered.tasks.iter().enumerate() {
+        // Places count too: a kernel may be handed the address of a tile of which it touches nothing.
+        let buffers = task.accesses.iter().map(|a| a.buffer).chain(task.places.iter().map(|p| p.buffer));
+        for buffer in buffers {
+            if users[buffer].last() != Some(&(id as TaskId)) {
+                users[buffer].push(id as TaskId);
+            }
+        }
+    }
+    users
+}
+
+/// When each buffer is in use.
+fn lives(lowered: &Lowered, before: &Before) -> Vec<Life> {
+    let life = |(buffer, users): (&Buffer, Vec<TaskId>)| match buffer.kind {
+        BufferKind::Temporary => Life::new(before, &users),
+        BufferKind::Ring | BufferKind::State(_) => Life::always(),
+    };
+    lowered.buffers.iter().zip(users(lowered)).map(life).collect()
+}
+
+/// The edges that sharing adds: from the last users of whichever buffer comes second to the first users of the other, in
+/// the next step.
+struct MemoryEdges<'a> {
+    lives: &'a [Life],
+    edges: Vec<Edge>,
+    /// For each buffer, the last one that it was seen to share memory with.
+    seen: Vec<usize>,
+}
+
+impl<'a> MemoryEdges<'a> {
+    fn new(lives: &'a [Life]) -> Self {
+        MemoryEdges { lives, edges: Vec::new(), seen: vec![usize::MAX; lives.len()] }
+    }
+
+    /// A buffer shares memory with others, each of which may be mentioned several times.
+    fn add(&mut self, buffer: usize, others: impl Iterator<Item = u32>) {
+        for other in others.map(|other| other as usize) {
+            if std::mem::replace(&mut self.seen[other], buffer) == buffer {
+                continue;
+            }
+            let (first, second) = self.lives[buffer].in_order(&self.lives[other]);
+            let edge = |from, to| Edge { from, to, distance: 1, kind: EdgeKind::Memory };
+            let to_first = |&from| first.first.iter().map(move |&to| edge(from, to));
+            self.edges.extend(second.last.iter().flat_map(to_first));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Edge> {
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        self.edges
+    }
+}
