@@ -9,14 +9,14 @@
 
 use super::edges::data_edges;
 use super::lowered::{Access, Buffer, BufferKind, Gathered, Lowered, Place, Task};
-use super::tiles::{TileOf, Tiles, whole};
+use super::tiles::{TileOf, Tiles, View, whole};
 use super::{Graph, Recorded, Role, StateId, Var};
 use crate::array::{Dtype, Layout, Region, Shape};
 use crate::codelet::relation::{Accumulate, Mode, Split, Tile, TileSize};
 use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Cut, TaskCut};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::panic::Location;
 
@@ -69,6 +69,20 @@ struct Partials {
     stride: usize,
     /// Byte range -> number of groups, how they are combined, and the line that recorded the task.
     pending: BTreeMap<(usize, usize), (usize, Accumulate, Line)>,
+    /// The longest of these ranges so far.
+    longest: usize,
+}
+
+impl Partials {
+    /// Takes out what is pending for these bytes.
+    fn take(&mut self, bytes: &Range<usize>) -> Vec<((usize, usize), (usize, Accumulate, Line))> {
+        // What begins earlier is too short to come so far.
+        let from = (bytes.start.saturating_sub(self.longest), 0);
+        let near = self.pending.range(from..(bytes.end, 0));
+        let keys: Vec<(usize, usize)> =
+            near.map(|(&key, _)| key).filter(|&(start, end)| start < bytes.end && bytes.start < end).collect();
+        keys.into_iter().filter_map(|key| Some((key, self.pending.remove(&key)?))).collect()
+    }
 }
 
 struct Lowering<'a> {
@@ -76,8 +90,8 @@ struct Lowering<'a> {
     cut: &'a Cut,
     tiles: Vec<Tiles>,
     partials: HashMap<usize, Partials>,
-    /// Regions assembled so far, until the array is written again.
-    assembled: HashMap<(Var, Region, Layout), Place>,
+    /// Regions of each array assembled so far, until it is written again.
+    assembled: HashMap<usize, HashMap<(Var, Region, Layout), Place>>,
     /// Which tile of the task is being lowered; what is assembled for it belongs to it.
     tile: (usize, usize),
     /// How urgent that task is; what is inserted for it is as urgent.
@@ -100,18 +114,19 @@ impl<'a> Lowering<'a> {
         let (tiles, partials, assembled) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut lowering =
             Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), priority: 0, line: None, out };
-        for array in 0..graph.arrays().len() {
-            lowering.cut_array(array)?;
+        let first_writers = first_writers(graph);
+        for (array, &writer) in first_writers.iter().enumerate() {
+            lowering.cut_array(array, writer)?;
         }
         Ok(lowering)
     }
 
     /// Cuts an array as its first writer is cut, and makes its buffers.
-    fn cut_array(&mut self, array: usize) -> Result<()> {
+    fn cut_array(&mut self, array: usize, first_writer: Option<(usize, usize)>) -> Result<()> {
         let info = &self.graph.arrays()[array];
         let layout = self.cut.layouts[array];
         let first_buffer = self.out.buffers.len();
-        let tiles = match (info.role, self.first_writer(array)) {
+        let tiles = match (info.role, first_writer) {
             (Role::Temporary, Some((task, arg))) => {
                 let mut cuts = self.output_cuts(task, arg);
                 let var = &self.graph.tasks()[task].args[arg];
@@ -153,23 +168,16 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn first_writer(&self, array: usize) -> Option<(usize, usize)> {
-        self.graph.tasks().iter().enumerate().find_map(|(index, task)| {
-            let n_inputs = task.codelet.relation().n_inputs();
-            let arg = (n_inputs..task.args.len()).find(|&arg| task.args[arg].array == array)?;
-            Some((index, arg))
-        })
-    }
-
     /// The ranges of each dimension of an output over all tiles of a task.
     fn output_cuts(&self, task: usize, arg: usize) -> Vec<Vec<Range<usize>>> {
         let recorded = &self.graph.tasks()[task];
-        let mut cuts: Vec<Vec<Range<usize>>> = vec![Vec::new(); recorded.args[arg].shape.rank()];
+        let rank = recorded.args[arg].shape.rank();
+        let (mut cuts, mut known) = (vec![Vec::new(); rank], vec![HashSet::new(); rank]);
         for (tile, _) in task_tiles(recorded, &self.cut.tasks[task]) {
             let region = recorded.bound.regions(&tile)[arg];
-            for (dim, ranges) in cuts.iter_mut().enumerate() {
-                if !ranges.contains(&region.range(dim)) {
-                    ranges.push(region.range(dim));
+            for dim in 0..rank {
+                if known[dim].insert(region.range(dim)) {
+                    cuts[dim].push(region.range(dim));
                 }
             }
         }
@@ -190,10 +198,11 @@ impl<'a> Lowering<'a> {
         let agree = reduced.windows(2).all(|pair| pair[0].axes == pair[1].axes);
         // What was left to be reduced where this task writes is settled before its first tile.
         for var in &recorded.args[n_inputs..] {
-            for tile in self.tiles[var.array].through(var).unwrap_or_default() {
+            for tile in self.tiles[var.array].through(var).iter().flat_map(View::tiles) {
                 self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
             }
         }
+        let mut views: Vec<Option<View>> = vec![None; recorded.args.len()];
         for (number, (tile, position)) in tiles.iter().enumerate() {
             self.tile = (number, tiles.len());
             let regions = recorded.bound.regions(tile);
@@ -209,10 +218,16 @@ impl<'a> Lowering<'a> {
                     let argument = &relation.args()[arg].name;
                     error.of_codelet(recorded.codelet.name).with_arguments(argument).at(recorded.location)
                 };
-                let ready = if arg < n_inputs {
-                    self.input(var, regions[arg], need)
+                if views[arg].is_none() {
+                    views[arg] = match arg < n_inputs {
+                        true => Some(self.view_to_read(var)),
+                        false => self.tiles[var.array].through(var),
+                    };
+                }
+                let ready = if let (Some(view), true) = (&views[arg], arg < n_inputs) {
+                    self.input(var, view, regions[arg], need)
                 } else {
-                    let mut ready = self.output(var, regions[arg], need).map_err(fail)?;
+                    let mut ready = self.output(var, views[arg].as_ref(), regions[arg], need).map_err(fail)?;
                     let declared = &relation.args()[arg];
                     match &reductions[arg] {
                         Some(reduction) if reduction.n_tiles > 1 => {
@@ -276,26 +291,25 @@ impl<'a> Lowering<'a> {
             });
         }
         for var in &recorded.args[n_inputs..] {
-            self.assembled.retain(|(assembled, _, _), _| assembled.array != var.array);
+            self.assembled.remove(&var.array);
         }
         Ok(())
     }
 
-    /// The tiles of a view that is read. Where the cut of the array does not go with the view's shape, the whole
+    /// The tiles of a view that is read, once per task. Where the cut of the array does not go with the view's shape, the whole
     /// array is assembled first.
-    fn tiles_to_read(&mut self, var: &Var) -> Vec<TileOf> {
-        if let Some(tiles) = self.tiles[var.array].through(var) {
-            return tiles;
+    fn view_to_read(&mut self, var: &Var) -> View {
+        if let Some(view) = self.tiles[var.array].through(var) {
+            return view;
         }
         let info = &self.graph.arrays()[var.array];
         let whole = Var { offset: 0, shape: info.shape, ..*var };
-        let tiles = self.tiles[var.array].through(&whole).unwrap_or_default();
+        let tiles: Vec<TileOf> = self.tiles[var.array].through(&whole).iter().flat_map(View::tiles).collect();
         for tile in &tiles {
             self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
         }
         let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor);
-        let (buffer, region) = (ready.place.buffer, Region::whole(var.shape));
-        vec![TileOf { buffer, region, offset: var.offset, layout: Layout::RowMajor }]
+        View::uncut(var, ready.place.buffer)
     }
 
     fn ready(var: &Var, tile: &TileOf, region: Region) -> Ready {
@@ -319,21 +333,19 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn input(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Ready {
-        let tiles = self.tiles_to_read(var);
-        let touched: Vec<TileOf> =
-            tiles.iter().filter(|tile| tile.region.overlaps(&region)).copied().collect();
+    fn input(&mut self, var: &Var, view: &View, region: Region, need: Option<Layout>) -> Ready {
+        let touched: Vec<TileOf> = view.overlapping(&region).collect();
         for tile in &touched {
             self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
         }
         let one = match touched.as_slice() {
-            [] => tiles.first(),
-            [tile] => Some(tile),
+            [] => view.tiles().next(),
+            [tile] => Some(*tile),
             _ => None,
         };
         if let Some(tile) = one {
             let inside = if touched.is_empty() { Region::new(&vec![0..0; region.rank()]) } else { region };
-            let ready = Self::ready(var, tile, inside);
+            let ready = Self::ready(var, &tile, inside);
             let fits = need.is_none_or(|layout| layout == ready.spec.layout && ready.spec.is_contiguous());
             if fits || touched.is_empty() {
                 return ready;
@@ -347,7 +359,8 @@ impl<'a> Lowering<'a> {
         let key = (*var, region, layout);
         let spec = ArgSpec { dtype: var.dtype, layout, tile: region, region, extent: var.shape };
         let bytes = layout.len(&region) * var.dtype.bytes();
-        let place = match self.assembled.get(&key) {
+        let known = self.assembled.get(&var.array).and_then(|regions| regions.get(&key));
+        let place = match known {
             Some(&place) => place,
             None => {
                 let name = format!("{}{region}", self.graph.arrays()[var.array].name);
@@ -381,7 +394,7 @@ impl<'a> Lowering<'a> {
                     }
                     _ => self.push_assemble(pieces, spec.clone(), place, 0..bytes, self.tile),
                 }
-                self.assembled.insert(key, place);
+                self.assembled.entry(var.array).or_default().insert(key, place);
                 place
             }
         };
@@ -431,9 +444,14 @@ impl<'a> Lowering<'a> {
         self.out.tasks.push(task);
     }
 
-    fn output(&mut self, var: &Var, region: Region, need: Option<Layout>) -> Result<Ready> {
-        let tiles = self.tiles[var.array].through(var).unwrap_or_default();
-        let tile = tiles.iter().find(|tile| tile.region.contains(&region)).copied();
+    fn output(
+        &mut self,
+        var: &Var,
+        view: Option<&View>,
+        region: Region,
+        need: Option<Layout>,
+    ) -> Result<Ready> {
+        let tile = view.and_then(|view| view.containing(&region));
         let name = &self.graph.arrays()[var.array].name;
         let Some(tile) = tile else {
             let message =
@@ -459,11 +477,13 @@ impl<'a> Lowering<'a> {
             let name = format!("{}.parts", buffers[target].name);
             let dtype = ready.spec.dtype;
             buffers.push(Buffer { name, dtype, bytes: 0, kind: BufferKind::Temporary });
-            Partials { buffer: buffers.len() - 1, dtype, stride: bytes, pending: BTreeMap::new() }
+            let (buffer, pending) = (buffers.len() - 1, BTreeMap::new());
+            Partials { buffer, dtype, stride: bytes, pending, longest: 0 }
         });
         let size = &mut buffers[partials.buffer].bytes;
         *size = (*size).max(groups * partials.stride);
         let range = (ready.access.range.start, ready.access.range.end);
+        partials.longest = partials.longest.max(ready.access.range.len());
         partials.pending.insert(range, (groups, how, self.line));
         let shift = group * partials.stride;
         ready.place = Place { buffer: partials.buffer, offset: ready.place.offset + shift };
@@ -475,13 +495,8 @@ impl<'a> Lowering<'a> {
     fn finish_partials(&mut self, target: usize, bytes: &Range<usize>) {
         let Some(partials) = self.partials.get_mut(&target) else { return };
         let size = partials.dtype.bytes();
-        let (now, later) = std::mem::take(&mut partials.pending)
-            .into_iter()
-            .partition(|&((start, end), _)| start < bytes.end && bytes.start < end);
-        partials.pending = later;
-        let now: BTreeMap<(usize, usize), (usize, Accumulate, Line)> = now;
         let mut ranges: Vec<(Range<usize>, usize, Accumulate, Line)> = Vec::new();
-        for ((start, end), (groups, how, line)) in now {
+        for ((start, end), (groups, how, line)) in partials.take(bytes) {
             match ranges.last_mut() {
                 Some((range, g, h, _)) if range.end == start && *g == groups && *h == how => range.end = end,
                 _ => ranges.push((start..end, groups, how, line)),
@@ -540,6 +555,17 @@ impl<'a> Lowering<'a> {
             }
         }
     }
+}
+
+/// For each array, the first task that writes it, and by which argument.
+fn first_writers(graph: &Graph) -> Vec<Option<(usize, usize)>> {
+    let mut writers = vec![None; graph.arrays().len()];
+    for (index, task) in graph.tasks().iter().enumerate() {
+        for arg in task.codelet.relation().n_inputs()..task.args.len() {
+            writers[task.args[arg].array].get_or_insert((index, arg));
+        }
+    }
+    writers
 }
 
 /// Which elements of a buffer that holds the region `all` a part of it takes up, if they are a range: samples, in whole groups where they

@@ -140,6 +140,30 @@ impl Task {
     }
 }
 
+#[cfg(test)]
+impl Task {
+    /// A task that touches nothing, for tests of what is made of tasks.
+    pub(crate) fn untouching(tile: (usize, usize)) -> Self {
+        Task {
+            codelet: "task",
+            implementation: "reference",
+            version: 1,
+            dtype: Dtype::F32,
+            origin: None,
+            tile,
+            position: tile,
+            kernel: |_| Ok(()),
+            spec: CallSpec::default(),
+            places: Vec::new(),
+            accesses: Vec::new(),
+            gathered: Vec::new(),
+            flops: 0.0,
+            priority: 0,
+            location: None,
+        }
+    }
+}
+
 /// A rough guess of the time that so many operations on so many bytes take.
 pub(crate) fn guessed_seconds(flops: f64, bytes: f64) -> f64 {
     flops / 50e9 + bytes / 20e9 + 200e-9

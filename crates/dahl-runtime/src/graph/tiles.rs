@@ -30,6 +30,21 @@ pub(super) struct TileOf {
     pub layout: Layout,
 }
 
+/// The tiles of an array as a view sees them.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// The ranges of each dimension, in coordinates of the view.
+    cuts: Vec<Vec<Range<usize>>>,
+    /// Whether the ranges of every dimension lie in order, as they nearly always do.
+    is_sorted: bool,
+    /// Buffer of the first tile.
+    first_buffer: usize,
+    /// The elements before the view in every buffer.
+    offset: usize,
+    /// Memory order of every tile.
+    layout: Layout,
+}
+
 impl TileOf {
     /// The bytes that the tile takes up in its buffer.
     pub fn bytes(&self, dtype: Dtype) -> Range<usize> {
@@ -70,11 +85,10 @@ impl Tiles {
 
     /// The tiles as a view sees them, or none if the view's shape does not go with the cut: a reshaped view must
     /// keep dimension 0, and the array must be cut along that dimension only.
-    pub fn through(&self, var: &Var) -> Option<Vec<TileOf>> {
-        if self.n_tiles() == 1 && self.layout == Layout::RowMajor {
-            let region = Region::whole(var.shape);
-            let (buffer, offset, layout) = (self.first_buffer, var.offset, self.layout);
-            return Some(vec![TileOf { buffer, region, offset, layout }]);
+    pub fn through(&self, var: &Var) -> Option<View> {
+        let (first_buffer, layout) = (self.first_buffer, self.layout);
+        if self.n_tiles() == 1 && layout == Layout::RowMajor {
+            return Some(View::uncut(var, first_buffer));
         }
         let same_shape = var.shape == self.shape;
         let same_samples =
@@ -82,17 +96,70 @@ impl Tiles {
         if var.shape.len() != self.shape.len() || !(same_shape || same_samples) {
             return None;
         }
-        let regions = self.regions().into_iter().map(|region| {
-            if same_shape {
-                return region;
+        let cuts = match same_shape {
+            true => self.cuts.clone(),
+            false => {
+                let rest = var.shape[1..].iter().map(|&extent| whole(extent));
+                self.cuts[..1].iter().cloned().chain(rest).collect()
             }
-            let rest = var.shape[1..].iter().map(|&extent| 0..extent);
-            Region::new(&std::iter::once(region.range(0)).chain(rest).collect::<Vec<_>>())
-        });
-        let layout = self.layout;
-        let tile = |(i, region)| TileOf { buffer: self.first_buffer + i, region, offset: 0, layout };
-        let tiles = regions.enumerate().map(tile);
-        Some(tiles.collect())
+        };
+        let in_order = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && a.end <= b.end;
+        let is_sorted = cuts.iter().all(|cut: &Vec<_>| cut.is_sorted_by(in_order));
+        Some(View { cuts, is_sorted, first_buffer, offset: 0, layout })
+    }
+}
+
+impl View {
+    /// A view of an array that lies in one buffer, in row-major order.
+    pub fn uncut(var: &Var, buffer: usize) -> Self {
+        let cuts = var.shape.iter().map(|&extent| whole(extent)).collect();
+        View { cuts, is_sorted: true, first_buffer: buffer, offset: var.offset, layout: Layout::RowMajor }
+    }
+
+    /// All tiles, in buffer order.
+    pub fn tiles(&self) -> impl Iterator<Item = TileOf> {
+        let all: Vec<Range<usize>> = self.cuts.iter().map(|ranges| 0..ranges.len()).collect();
+        self.tiles_of(all)
+    }
+
+    /// The tiles that have elements of a region, in buffer order.
+    pub fn overlapping(&self, region: &Region) -> impl Iterator<Item = TileOf> {
+        let near = |(dim, cut): (usize, &Vec<Range<usize>>)| {
+            if !self.is_sorted {
+                return 0..cut.len();
+            }
+            let Range { start, end } = region.range(dim);
+            let first = cut.partition_point(|range| range.end <= start);
+            first..cut.partition_point(|range| range.start < end).max(first)
+        };
+        let near = self.cuts.iter().enumerate().map(near).collect();
+        let region = *region;
+        self.tiles_of(near).filter(move |tile| tile.region.overlaps(&region))
+    }
+
+    /// The first tile that has all elements of a region.
+    pub fn containing(&self, region: &Region) -> Option<TileOf> {
+        match region.is_empty() {
+            true => self.tiles().next(),
+            false => self.overlapping(region).find(|tile| tile.region.contains(region)),
+        }
+    }
+
+    /// The tiles whose ranges have these numbers in each dimension.
+    fn tiles_of(&self, numbers: Vec<Range<usize>>) -> impl Iterator<Item = TileOf> {
+        let n_tiles = numbers.iter().map(Range::len).product();
+        (0..n_tiles).map(move |mut rest: usize| {
+            let (mut ranges, mut tile, mut stride) = (vec![0..0; self.cuts.len()], 0, 1);
+            for (dim, cut) in self.cuts.iter().enumerate().rev() {
+                let number = numbers[dim].start + rest % numbers[dim].len();
+                rest /= numbers[dim].len();
+                ranges[dim] = cut[number].clone();
+                tile += number * stride;
+                stride *= cut.len();
+            }
+            let (offset, layout) = (self.offset, self.layout);
+            TileOf { buffer: self.first_buffer + tile, region: Region::new(&ranges), offset, layout }
+        })
     }
 }
 

@@ -1,8 +1,6 @@
 //! Memory plans against the rule itself, applied to every pair of buffers with a bit for every pair of tasks.
 
 use super::*;
-use crate::array::Dtype;
-use crate::codelet::CallSpec;
 use crate::graph::{Access, Place, StateId, Task};
 use crate::plan::place::{Floats, place};
 use proptest::prelude::*;
@@ -160,7 +158,8 @@ impl Sketch {
         let mut lowered =
             Lowered { buffers: self.buffers.iter().map(buffer).collect(), depth: 3, ..Lowered::default() };
         for (id, (tile, touched, waits)) in self.tasks.iter().enumerate() {
-            let mut task = task((tile % self.n_tiles, self.n_tiles));
+            // It computes so much that some float.
+            let mut task = Task { flops: 1e6, ..Task::untouching((tile % self.n_tiles, self.n_tiles)) };
             for (arg, buffer) in touched.iter().map(|buffer| buffer % self.buffers.len()).enumerate() {
                 task.places.push(Place { buffer, offset: 0 });
                 let (range, reads, writes) = (0..lowered.buffers[buffer].bytes, arg > 0, arg == 0);
@@ -175,28 +174,6 @@ impl Sketch {
         lowered.edges.sort_unstable();
         lowered.edges.dedup();
         lowered
-    }
-}
-
-/// A task that touches nothing.
-fn task(tile: (usize, usize)) -> Task {
-    Task {
-        codelet: "task",
-        implementation: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        origin: None,
-        tile,
-        position: tile,
-        kernel: |_| Ok(()),
-        spec: CallSpec::default(),
-        places: Vec::new(),
-        accesses: Vec::new(),
-        gathered: Vec::new(),
-        // So much that some float.
-        flops: 1e6,
-        priority: 0,
-        location: None,
     }
 }
 
