@@ -7,6 +7,7 @@ use super::{AnyLayer, Backward, Forward, Layer, Mode, Parameter, Tape, Weights};
 use crate::error::{Error, Result};
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
+use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -78,22 +79,43 @@ impl Chain {
 
     /// The layers with their names and extents, for samples of this shape.
     pub fn places(&self, input: Shape) -> Result<Vec<Place<'_>>> {
+        self.each_place(input)?.collect()
+    }
+
+    /// The same one by one, up to the first that does not fit.
+    fn each_place(&self, input: Shape) -> Result<impl Iterator<Item = Result<Place<'_>>>> {
         let mut shape = bounded(input)?;
-        let names = self.names();
-        let place = |(layer, name): (_, String)| {
+        let place = move |(layer, name): (_, String)| {
             let layer: &AnyLayer = layer;
             let input = shape;
             shape = layer.output(input).and_then(bounded).map_err(|error| error.in_layer(&name))?;
             Ok(Place { layer, name, input, output: shape })
         };
-        self.layers().zip(names).map(place).collect()
+        Ok(self.layers().zip(self.names()).map(place))
+    }
+
+    /// The number of the first layer that does not fit, and why.
+    pub(crate) fn misfit(&self, input: Shape) -> Option<(usize, Error)> {
+        let places = match self.each_place(input) {
+            Ok(places) => places,
+            Err(error) => return Some((0, error)),
+        };
+        let fit = |place: Result<Place<'_>>| {
+            let place = place?;
+            place.own(place.layer.parameters(place.input)?)
+        };
+        places.map(fit).enumerate().find_map(|(number, own)| Some((number, own.err()?)))
     }
 
     /// The name of each layer: what it is called, and its number among those that are called the same.
     fn names(&self) -> Vec<String> {
-        let called: Vec<&str> = self.layers().map(|layer| layer.name()).collect();
-        let number = |at: usize| called[..=at].iter().filter(|&&name| name == called[at]).count();
-        (0..called.len()).map(|at| format!("{}{}", called[at], number(at))).collect()
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        let name = |layer: &AnyLayer| {
+            let number = numbers.entry(layer.name()).or_default();
+            *number += 1;
+            format!("{}{number}", layer.name())
+        };
+        self.layers().map(name).collect()
     }
 
     /// The extents of the output for one sample.
@@ -118,10 +140,7 @@ impl Chain {
     ) -> Result<Vec<Parameter>> {
         let mut all = Vec::new();
         for place in self.places(input)? {
-            for parameter in of(&place)? {
-                bounded(parameter.shape).map_err(|error| error.in_layer(&place.name))?;
-                all.push(parameter.within(&place.name));
-            }
+            all.extend(place.own(of(&place)?)?);
         }
         Ok(all)
     }
@@ -131,15 +150,21 @@ impl Chain {
     /// everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains, and the output of
     /// the convolution is not needed again in the backward pass.
     fn recorded_order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.links.len()).collect();
-        let layer = |at: usize| &self.links[at].layer;
-        for i in 1..order.len() {
-            let mut at = i;
-            while at > 0 && layer(order[at]).is_maximum() && layer(order[at - 1]).is_monotone() {
-                order.swap(at, at - 1);
-                at -= 1;
+        let mut order = Vec::with_capacity(self.links.len());
+        // The monotone layers since the last one that is not; whatever takes maxima goes before them.
+        let mut waiting = VecDeque::new();
+        for (at, layer) in self.layers().enumerate() {
+            match (layer.is_maximum(), layer.is_monotone()) {
+                (true, true) => waiting.push_front(at),
+                (true, false) => order.push(at),
+                (false, true) => waiting.push_back(at),
+                (false, false) => {
+                    order.extend(waiting.drain(..));
+                    order.push(at);
+                }
             }
         }
+        order.extend(waiting);
         order
     }
 
@@ -199,6 +224,17 @@ impl Chain {
     }
 }
 
+impl Place<'_> {
+    /// Parameters or buffers of this layer, as the chain calls them.
+    fn own(&self, parameters: Vec<Parameter>) -> Result<Vec<Parameter>> {
+        let own = |parameter: Parameter| {
+            bounded(parameter.shape).map_err(|error| error.in_layer(&self.name))?;
+            Ok(parameter.within(&self.name))
+        };
+        parameters.into_iter().map(own).collect()
+    }
+}
+
 /// Which of the parameters (or buffers) of a chain each layer has.
 fn shares(
     places: &[Place<'_>],
@@ -224,3 +260,68 @@ fn bounded(shape: Shape) -> Result<Shape> {
 
 /// More elements than any machine has memory for, and few enough that sums and products with batches do not overflow.
 const MOST_ELEMENTS: usize = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A layer that has these properties and does nothing.
+    #[derive(Debug)]
+    struct Kind {
+        is_maximum: bool,
+        is_monotone: bool,
+    }
+
+    impl Layer for Kind {
+        fn kind(&self) -> &'static str {
+            "kind"
+        }
+
+        fn output(&self, input: Shape) -> Result<Shape> {
+            Ok(input)
+        }
+
+        fn is_maximum(&self) -> bool {
+            self.is_maximum
+        }
+
+        fn is_monotone(&self) -> bool {
+            self.is_monotone
+        }
+
+        fn forward(&self, _: &mut Tape<'_>, _: &Weights<'_>, x: Var) -> Result<Forward> {
+            Ok(Forward::new(x, x))
+        }
+
+        fn backward(&self, _: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>> {
+            Ok(Some(pass.dy))
+        }
+    }
+
+    #[test]
+    fn maxima_go_before_monotone_layers_as_if_neighbours_were_swapped() {
+        const N: u32 = 6;
+        for number in 0..4_usize.pow(N) {
+            let kinds: Vec<usize> = (0..N).map(|i| number / 4_usize.pow(i) % 4).collect();
+            let (maximum, monotone) = (|kind: usize| kind & 1 != 0, |kind: usize| kind & 2 != 0);
+            let chain = kinds.iter().fold(Chain::new(), |chain, &kind| {
+                chain.layer(Kind { is_maximum: maximum(kind), is_monotone: monotone(kind) })
+            });
+            let mut order: Vec<usize> = (0..kinds.len()).collect();
+            for i in 1..order.len() {
+                let mut at = i;
+                while at > 0 && maximum(kinds[order[at]]) && monotone(kinds[order[at - 1]]) {
+                    order.swap(at, at - 1);
+                    at -= 1;
+                }
+            }
+            assert_eq!(chain.recorded_order(), order, "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn layers_are_numbered_among_those_called_the_same() {
+        let chain = Chain::new().layer(crate::layer::Relu).layer(crate::layer::Flatten).layer(crate::layer::Relu);
+        assert_eq!(chain.names(), ["relu1", "flatten1", "relu2"]);
+    }
+}

@@ -10,6 +10,7 @@ use crate::op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::Codelet;
 use dahl_runtime::graph::{Graph, Role, Var};
+use std::collections::HashMap;
 use std::panic::Location;
 
 /// A graph that is being recorded, in one element type.
@@ -21,18 +22,19 @@ pub struct Tape<'a> {
     layers: Vec<(String, &'static Location<'static>)>,
     /// From which task on which layer was at work, in order.
     spans: Vec<(usize, String)>,
-    kept: Vec<Var>,
+    /// What must not be overwritten, by the number of its array.
+    kept: HashMap<usize, Vec<Var>>,
     /// A copy of everything that tasks wrote, if that is asked for: what it is called, and the output.
     exposed: Option<Vec<(String, Var)>>,
     counter: Option<Var>,
-    /// The layers that draw random numbers, in order.
-    random: Vec<String>,
+    /// The layers that draw random numbers, each with its number among them.
+    random: HashMap<String, u64>,
 }
 
 impl<'a> Tape<'a> {
     /// Records into `graph`.
     pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
-        let (layers, spans, kept, random) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (layers, spans, kept, random) = (Vec::new(), Vec::new(), HashMap::new(), HashMap::new());
         Tape { graph, dtype, mode, layers, spans, kept, exposed: None, counter: None, random }
     }
 
@@ -144,19 +146,21 @@ impl<'a> Tape<'a> {
 
     /// Nobody may overwrite this array until it is [released](Tape::release): it is needed later.
     pub fn keep(&mut self, var: Var) {
-        self.kept.push(var);
+        self.kept.entry(var.array()).or_default().push(var);
     }
 
     /// Undoes one [`Tape::keep`].
     pub fn release(&mut self, var: Var) {
-        if let Some(at) = self.kept.iter().rposition(|kept| *kept == var) {
-            self.kept.remove(at);
+        let Some(kept) = self.kept.get_mut(&var.array()) else { return };
+        if let Some(at) = kept.iter().rposition(|kept| *kept == var) {
+            kept.remove(at);
         }
     }
 
     /// Where a layer that can work in place writes what becomes of `var`: there, or into a new array if `var` is kept.
     pub fn in_place(&mut self, var: Var, name: &str) -> Var {
-        if self.kept.iter().any(|kept| kept.overlaps(&var)) {
+        let kept = self.kept.get(&var.array()).map_or(&[][..], |kept| kept);
+        if kept.iter().any(|kept| kept.overlaps(&var)) {
             self.array_of(name, var.dtype(), var.shape())
         } else {
             var
@@ -176,12 +180,8 @@ impl<'a> Tape<'a> {
     /// The number of the layer at work among those that make random choices: 0 for the first that asks, and so on; the
     /// same whenever it asks.
     pub fn random_stream(&mut self) -> u64 {
-        let layer = self.layer().to_string();
-        let known = self.random.iter().position(|path| *path == layer);
-        known.unwrap_or_else(|| {
-            self.random.push(layer);
-            self.random.len() - 1
-        }) as u64
+        let (layer, next) = (self.layer().to_string(), self.random.len() as u64);
+        *self.random.entry(layer).or_insert(next)
     }
 
     /// Records a task without floating-point parameters.

@@ -55,11 +55,15 @@ impl Sequential {
             return Err(Error::setting(format!("{file}: there are no layers: add some under [[layer]]")));
         }
         let mut model = Sequential::new(input);
+        let mut spans = Vec::with_capacity(layers.len());
         for (layer, span) in layers {
             model.chain.push(layer, source.line);
-            model.parameters().map_err(|error| source.error(&span, error.to_string()))?;
+            spans.push(span);
         }
-        Ok(model)
+        match model.chain.misfit(model.input) {
+            Some((number, error)) => Err(source.error(&spans[number], error.to_string())),
+            None => Ok(model),
+        }
     }
 
     /// The text of a model file that describes this model.
