@@ -91,7 +91,8 @@ fn fastest<T>(mut round: impl FnMut() -> Result<T>) -> Result<(T, f64)> {
 /// Forward, loss, backward and update.
 fn step(n_samples: usize, n_layers: usize) -> Result<Graph> {
     let mut store = Store::new();
-    let (images, weights) = (store.add::<f32>("images", [1, WIDTH])?, store.add::<f32>("weights", [n_layers * WIDTH * WIDTH])?);
+    let (images, weights) =
+        (store.add::<f32>("images", [1, WIDTH])?, store.add::<f32>("weights", [n_layers * WIDTH * WIDTH])?);
     let mut graph = Graph::new(4);
     let (images, weights) = (store.record(&mut graph, images), store.record(&mut graph, weights));
     let gradients = graph.temporary("gradients", Dtype::F32, weights.shape());

@@ -1,6 +1,6 @@
 //! How the elements of a tile lie in memory.
 
-use super::{MAX_RANK, Region};
+use super::{Dtype, MAX_RANK, Region};
 
 /// The memory order of a tile buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,24 +17,31 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Elements that a tile of this region takes up, padding included.
+    /// Elements that a tile of this region takes up, padding included. A number that does not fit is saturated, as that of a
+    /// [`Shape`](super::Shape) is.
     pub fn len(self, tile: &Region) -> usize {
         match self {
             Layout::RowMajor => tile.len(),
             Layout::Lanes(lanes) => match tile.shape().first() {
-                Some(&n) => tile.shape()[1..].iter().product::<usize>() * n.next_multiple_of(lanes),
+                Some(&n) => {
+                    let padded = n.checked_next_multiple_of(lanes).unwrap_or(usize::MAX);
+                    tile.shape()[1..].iter().fold(padded, |len, &extent| len.saturating_mul(extent))
+                }
                 None => 1,
             },
             Layout::Strided(_) if tile.is_empty() => 0,
             Layout::Strided(strides) => {
-                1 + tile
-                    .shape()
-                    .iter()
-                    .zip(strides)
-                    .map(|(extent, stride)| (extent - 1) * stride)
-                    .sum::<usize>()
+                let steps = tile.shape();
+                let steps =
+                    steps.iter().zip(strides).map(|(extent, stride)| (extent - 1).saturating_mul(stride));
+                steps.fold(1, usize::saturating_add)
             }
         }
+    }
+
+    /// Bytes that a tile of this region takes up, if any memory has so many.
+    pub(crate) fn checked_bytes(self, tile: &Region, dtype: Dtype) -> Option<usize> {
+        self.len(tile).checked_mul(dtype.bytes()).filter(|&bytes| bytes <= isize::MAX as usize)
     }
 
     /// Where the element with this index lies in a tile that holds the region `tile`.

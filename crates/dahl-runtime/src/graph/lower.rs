@@ -11,6 +11,7 @@ use super::edges::data_edges;
 use super::lowered::{Access, Buffer, BufferKind, Gathered, Lowered, Place, Task};
 use super::tiles::{TileOf, Tiles, View, whole};
 use super::{Graph, Recorded, Role, StateId, Var};
+use crate::arena::ALIGN;
 use crate::array::{Dtype, Layout, Region, Shape};
 use crate::codelet::relation::{Accumulate, Mode, Split, Tile, TileSize};
 use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
@@ -29,17 +30,31 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
         return Err(Error::new(ErrorKind::Plan, "the cut was made for another graph: make a new plan"));
     }
     check_states(graph)?;
+    if graph.depth() > MAX_DEPTH {
+        let message = format!(
+            "the graph has a depth of {}, and at most {MAX_DEPTH} steps can be under way: use a smaller one",
+            graph.depth()
+        );
+        return Err(Error::new(ErrorKind::Plan, message));
+    }
     let mut lowering = Lowering::new(graph, cut)?;
     for index in 0..graph.tasks().len() {
         lowering.task(index)?;
     }
     for buffer in 0..lowering.out.buffers.len() {
-        lowering.finish_partials(buffer, &(0..usize::MAX));
+        lowering.finish_partials(buffer, &(0..usize::MAX))?;
     }
     let mut lowered = lowering.out;
+    check_bytes(&lowered)?;
     lowered.edges = data_edges(&lowered.buffers, &lowered.tasks);
     Ok(lowered)
 }
+
+/// Tasks that a graph may have. Their numbers fit 32 bits by far; a slip of the pen must not make billions.
+pub(crate) const MAX_TASKS: usize = 1 << 22;
+
+/// Steps that may be under way at a time: their number can be added to that of any step.
+const MAX_DEPTH: usize = u32::MAX as usize;
 
 /// Refuses two arrays that stand for the same state: no edge would order the tasks of the one and of the other.
 fn check_states(graph: &Graph) -> Result<()> {
@@ -56,6 +71,31 @@ fn check_states(graph: &Graph) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a graph whose buffers have more bytes than any memory.
+fn check_bytes(lowered: &Lowered) -> Result<()> {
+    let add = |sum: usize, (i, buffer): (usize, &Buffer)| {
+        let versions = buffer.bytes.checked_next_multiple_of(ALIGN)?.checked_mul(lowered.versions(i))?;
+        sum.checked_add(versions).filter(|&sum| sum <= isize::MAX as usize)
+    };
+    match lowered.buffers.iter().enumerate().try_fold(0, add) {
+        Some(_) => Ok(()),
+        None => {
+            let depth = lowered.depth;
+            let message = format!(
+                "a step of this graph, {depth} versions of each port and output included, takes more bytes than any memory \
+                 has: use smaller arrays or a smaller depth"
+            );
+            Err(Error::new(ErrorKind::Memory, message))
+        }
+    }
+}
+
+/// An array, or a part of it that is put together, that no memory holds.
+fn too_large(name: &str, shape: Shape) -> Error {
+    let message = format!("{name} of {shape} is too large for any memory: use smaller arrays");
+    Error::new(ErrorKind::Memory, message)
 }
 
 /// A line of the program.
@@ -79,8 +119,10 @@ impl Partials {
         // What begins earlier is too short to come so far.
         let from = (bytes.start.saturating_sub(self.longest), 0);
         let near = self.pending.range(from..(bytes.end, 0));
-        let keys: Vec<(usize, usize)> =
-            near.map(|(&key, _)| key).filter(|&(start, end)| start < bytes.end && bytes.start < end).collect();
+        let keys: Vec<(usize, usize)> = near
+            .map(|(&key, _)| key)
+            .filter(|&(start, end)| start < bytes.end && bytes.start < end)
+            .collect();
         keys.into_iter().filter_map(|key| Some((key, self.pending.remove(&key)?))).collect()
     }
 }
@@ -128,7 +170,7 @@ impl<'a> Lowering<'a> {
         let first_buffer = self.out.buffers.len();
         let tiles = match (info.role, first_writer) {
             (Role::Temporary, Some((task, arg))) => {
-                let mut cuts = self.output_cuts(task, arg);
+                let mut cuts = self.output_cuts(task, arg)?;
                 let var = &self.graph.tasks()[task].args[arg];
                 if var.shape != info.shape {
                     // A reshaped view keeps dimension 0; the others are then not cut. A part cuts nothing.
@@ -158,9 +200,15 @@ impl<'a> Lowering<'a> {
                 format!("{} is shared with the program and must stay in row-major order", info.name);
             return Err(Error::new(ErrorKind::Plan, message));
         }
+        if !matches!(layout, Layout::RowMajor | Layout::Lanes(1..)) {
+            let message =
+                format!("{} lies as {layout:?}: use row-major order or at least one lane", info.name);
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
         for (i, region) in tiles.regions().iter().enumerate() {
             let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
-            let bytes = layout.len(region) * info.dtype.bytes();
+            let bytes = layout.checked_bytes(region, info.dtype);
+            let bytes = bytes.ok_or_else(|| too_large(&info.name, info.shape))?;
             self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind });
         }
         self.out.rings.push((kind == BufferKind::Ring).then_some((first_buffer, info.role)));
@@ -169,11 +217,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// The ranges of each dimension of an output over all tiles of a task.
-    fn output_cuts(&self, task: usize, arg: usize) -> Vec<Vec<Range<usize>>> {
+    fn output_cuts(&self, task: usize, arg: usize) -> Result<Vec<Vec<Range<usize>>>> {
         let recorded = &self.graph.tasks()[task];
         let rank = recorded.args[arg].shape.rank();
         let (mut cuts, mut known) = (vec![Vec::new(); rank], vec![HashSet::new(); rank]);
-        for (tile, _) in task_tiles(recorded, &self.cut.tasks[task]) {
+        for (tile, _) in task_tiles(recorded, &self.cut.tasks[task])? {
             let region = recorded.bound.regions(&tile)[arg];
             for dim in 0..rank {
                 if known[dim].insert(region.range(dim)) {
@@ -181,7 +229,7 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        cuts
+        Ok(cuts)
     }
 
     fn task(&mut self, index: usize) -> Result<()> {
@@ -190,7 +238,7 @@ impl<'a> Lowering<'a> {
         let cut = &self.cut.tasks[index];
         let relation = recorded.codelet.relation();
         let n_inputs = relation.n_inputs();
-        let tiles = task_tiles(recorded, cut);
+        let tiles = task_tiles(recorded, cut)?;
         self.priority = recorded.priority;
         let reductions = reductions(recorded, cut);
         // All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
@@ -199,7 +247,7 @@ impl<'a> Lowering<'a> {
         // What was left to be reduced where this task writes is settled before its first tile.
         for var in &recorded.args[n_inputs..] {
             for tile in self.tiles[var.array].through(var).iter().flat_map(View::tiles) {
-                self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
+                self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
             }
         }
         let mut views: Vec<Option<View>> = vec![None; recorded.args.len()];
@@ -220,14 +268,15 @@ impl<'a> Lowering<'a> {
                 };
                 if views[arg].is_none() {
                     views[arg] = match arg < n_inputs {
-                        true => Some(self.view_to_read(var)),
+                        true => Some(self.view_to_read(var).map_err(fail)?),
                         false => self.tiles[var.array].through(var),
                     };
                 }
                 let ready = if let (Some(view), true) = (&views[arg], arg < n_inputs) {
-                    self.input(var, view, regions[arg], need)
+                    self.input(var, view, regions[arg], need).map_err(fail)?
                 } else {
-                    let mut ready = self.output(var, views[arg].as_ref(), regions[arg], need).map_err(fail)?;
+                    let mut ready =
+                        self.output(var, views[arg].as_ref(), regions[arg], need).map_err(fail)?;
                     let declared = &relation.args()[arg];
                     match &reductions[arg] {
                         Some(reduction) if reduction.n_tiles > 1 => {
@@ -242,13 +291,13 @@ impl<'a> Lowering<'a> {
                             accumulate |= adds;
                             ready.access.reads = adds;
                             if groups > 1 {
-                                self.divert_to_partials(&mut ready, groups, group, reduction.how);
+                                self.divert_to_partials(&mut ready, groups, group, reduction.how)
+                                    .map_err(fail)?;
                             }
                         }
                         _ => {
                             ready.access.reads = declared.mode == Mode::ReadWrite;
-                            let len = |shape: Shape| shape.iter().product::<usize>();
-                            let is_part = len(var.shape) < len(self.graph.arrays()[var.array].shape);
+                            let is_part = var.shape.len() < self.graph.arrays()[var.array].shape.len();
                             if is_part && tiles.len() > 1 {
                                 lies_at =
                                     (ready.access.range.start, self.out.buffers[ready.place.buffer].bytes);
@@ -272,6 +321,7 @@ impl<'a> Lowering<'a> {
                 in_place: recorded.codelet.in_place,
             };
             let points = recorded.bound.points_in(tile);
+            self.reserve(1)?;
             self.out.tasks.push(Task {
                 codelet: recorded.codelet.name,
                 implementation: cut.implementation.name,
@@ -298,18 +348,18 @@ impl<'a> Lowering<'a> {
 
     /// The tiles of a view that is read, once per task. Where the cut of the array does not go with the view's shape, the whole
     /// array is assembled first.
-    fn view_to_read(&mut self, var: &Var) -> View {
+    fn view_to_read(&mut self, var: &Var) -> Result<View> {
         if let Some(view) = self.tiles[var.array].through(var) {
-            return view;
+            return Ok(view);
         }
         let info = &self.graph.arrays()[var.array];
         let whole = Var { offset: 0, shape: info.shape, ..*var };
         let tiles: Vec<TileOf> = self.tiles[var.array].through(&whole).iter().flat_map(View::tiles).collect();
         for tile in &tiles {
-            self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
+            self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
         }
-        let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor);
-        View::uncut(var, ready.place.buffer)
+        let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor)?;
+        Ok(View::uncut(var, ready.place.buffer))
     }
 
     fn ready(var: &Var, tile: &TileOf, region: Region) -> Ready {
@@ -333,10 +383,10 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn input(&mut self, var: &Var, view: &View, region: Region, need: Option<Layout>) -> Ready {
+    fn input(&mut self, var: &Var, view: &View, region: Region, need: Option<Layout>) -> Result<Ready> {
         let touched: Vec<TileOf> = view.overlapping(&region).collect();
         for tile in &touched {
-            self.finish_partials(tile.buffer, &tile.bytes(var.dtype));
+            self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
         }
         let one = match touched.as_slice() {
             [] => view.tiles().next(),
@@ -348,23 +398,24 @@ impl<'a> Lowering<'a> {
             let ready = Self::ready(var, &tile, inside);
             let fits = need.is_none_or(|layout| layout == ready.spec.layout && ready.spec.is_contiguous());
             if fits || touched.is_empty() {
-                return ready;
+                return Ok(ready);
             }
         }
         self.assemble(var, &touched, region, need.unwrap_or(Layout::RowMajor))
     }
 
     /// Copies a region out of several tiles, or into another layout, once for all who need it.
-    fn assemble(&mut self, var: &Var, tiles: &[TileOf], region: Region, layout: Layout) -> Ready {
+    fn assemble(&mut self, var: &Var, tiles: &[TileOf], region: Region, layout: Layout) -> Result<Ready> {
         let key = (*var, region, layout);
         let spec = ArgSpec { dtype: var.dtype, layout, tile: region, region, extent: var.shape };
-        let bytes = layout.len(&region) * var.dtype.bytes();
+        let name = &self.graph.arrays()[var.array].name;
+        let bytes =
+            layout.checked_bytes(&region, var.dtype).ok_or_else(|| too_large(name, region.shape()))?;
         let known = self.assembled.get(&var.array).and_then(|regions| regions.get(&key));
         let place = match known {
             Some(&place) => place,
             None => {
-                let name = format!("{}{region}", self.graph.arrays()[var.array].name);
-                let kind = BufferKind::Temporary;
+                let (name, kind) = (format!("{name}{region}"), BufferKind::Temporary);
                 self.out.buffers.push(Buffer { name, dtype: var.dtype, bytes, kind });
                 let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
                 let pieces: Vec<Ready> = tiles
@@ -389,20 +440,30 @@ impl<'a> Lowering<'a> {
                                 place,
                                 range.start * size..range.end * size,
                                 own,
-                            );
+                            )?;
                         }
                     }
-                    _ => self.push_assemble(pieces, spec.clone(), place, 0..bytes, self.tile),
+                    _ => self.push_assemble(pieces, spec.clone(), place, 0..bytes, self.tile)?,
                 }
                 self.assembled.entry(var.array).or_default().insert(key, place);
                 place
             }
         };
-        Ready {
-            place,
-            spec,
-            access: Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false },
+        let access = Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false };
+        Ok(Ready { place, spec, access })
+    }
+
+    /// Makes room for so many tasks.
+    fn reserve(&mut self, n_tasks: usize) -> Result<()> {
+        let tasks = &mut self.out.tasks;
+        if n_tasks > MAX_TASKS - tasks.len() || tasks.try_reserve(n_tasks).is_err() {
+            let n = n_tasks.saturating_add(tasks.len());
+            let message = format!(
+                "the graph is cut into {n} tasks or more, and there is room for {MAX_TASKS} at most: use larger tiles"
+            );
+            return Err(Error::new(ErrorKind::Plan, message));
         }
+        Ok(())
     }
 
     /// Appends a task that copies pieces into a range of an assembled buffer.
@@ -413,7 +474,7 @@ impl<'a> Lowering<'a> {
         place: Place,
         range: Range<usize>,
         tile: (usize, usize),
-    ) {
+    ) -> Result<()> {
         let dtype = spec.dtype;
         let mut task = Task {
             codelet: builtin::ASSEMBLE,
@@ -441,7 +502,9 @@ impl<'a> Lowering<'a> {
         task.spec.args.push(spec);
         task.places.push(place);
         task.accesses.push(access);
+        self.reserve(1)?;
         self.out.tasks.push(task);
+        Ok(())
     }
 
     fn output(
@@ -469,9 +532,15 @@ impl<'a> Lowering<'a> {
     }
 
     /// Lets an output go to the partial result of `group` instead of the array itself.
-    fn divert_to_partials(&mut self, ready: &mut Ready, groups: usize, group: usize, how: Accumulate) {
+    fn divert_to_partials(
+        &mut self,
+        ready: &mut Ready,
+        groups: usize,
+        group: usize,
+        how: Accumulate,
+    ) -> Result<()> {
         let target = ready.access.buffer;
-        let bytes = self.out.buffers[target].bytes.next_multiple_of(64);
+        let bytes = self.out.buffers[target].bytes.next_multiple_of(ALIGN);
         let buffers = &mut self.out.buffers;
         let partials = self.partials.entry(target).or_insert_with(|| {
             let name = format!("{}.parts", buffers[target].name);
@@ -480,8 +549,16 @@ impl<'a> Lowering<'a> {
             let (buffer, pending) = (buffers.len() - 1, BTreeMap::new());
             Partials { buffer, dtype, stride: bytes, pending, longest: 0 }
         });
+        let bytes = groups.checked_mul(partials.stride).filter(|&bytes| bytes <= isize::MAX as usize);
+        let Some(bytes) = bytes else {
+            let message = format!(
+                "{groups} partial results of {} are too large for any memory: use fewer groups or smaller arrays",
+                buffers[target].name
+            );
+            return Err(Error::new(ErrorKind::Memory, message));
+        };
         let size = &mut buffers[partials.buffer].bytes;
-        *size = (*size).max(groups * partials.stride);
+        *size = (*size).max(bytes);
         let range = (ready.access.range.start, ready.access.range.end);
         partials.longest = partials.longest.max(ready.access.range.len());
         partials.pending.insert(range, (groups, how, self.line));
@@ -489,11 +566,12 @@ impl<'a> Lowering<'a> {
         ready.place = Place { buffer: partials.buffer, offset: ready.place.offset + shift };
         ready.access.buffer = partials.buffer;
         ready.access.range = ready.access.range.start + shift..ready.access.range.end + shift;
+        Ok(())
     }
 
     /// Reduces what is pending for these bytes of a buffer, neighbouring ranges together.
-    fn finish_partials(&mut self, target: usize, bytes: &Range<usize>) {
-        let Some(partials) = self.partials.get_mut(&target) else { return };
+    fn finish_partials(&mut self, target: usize, bytes: &Range<usize>) -> Result<()> {
+        let Some(partials) = self.partials.get_mut(&target) else { return Ok(()) };
         let size = partials.dtype.bytes();
         let mut ranges: Vec<(Range<usize>, usize, Accumulate, Line)> = Vec::new();
         for ((start, end), (groups, how, line)) in partials.take(bytes) {
@@ -506,8 +584,11 @@ impl<'a> Lowering<'a> {
         let total = self.out.buffers[target].bytes / size;
         for (range, groups, how, location) in ranges {
             let elements = range.start / size..range.end / size;
-            let tiles = TileSize::AtMost(REDUCE_ELEMENTS).cut(elements.len());
-            for (tile, part) in tiles.iter().enumerate() {
+            let cut = TileSize::AtMost(REDUCE_ELEMENTS);
+            let n_tiles = cut.n_tiles(elements.len());
+            self.reserve(n_tiles)?;
+            for tile in 0..n_tiles {
+                let part = cut.tile(elements.len(), tile);
                 let part = elements.start + part.start..elements.start + part.end;
                 let arg = |tile: Region, region: Region, extent: Shape| ArgSpec {
                     dtype,
@@ -534,8 +615,8 @@ impl<'a> Lowering<'a> {
                     version: builtin::VERSION,
                     dtype,
                     origin: None,
-                    tile: (tile, tiles.len()),
-                    position: (tile, tiles.len()),
+                    tile: (tile, n_tiles),
+                    position: (tile, n_tiles),
                     kernel: builtin::reduce(dtype, how),
                     spec: CallSpec {
                         args: vec![
@@ -554,6 +635,7 @@ impl<'a> Lowering<'a> {
                 });
             }
         }
+        Ok(())
     }
 }
 
@@ -585,9 +667,16 @@ fn range_within(all: &Region, layout: Layout, part: &Region) -> Option<Range<usi
 }
 
 /// The tiles of a task, with their position along each cut axis.
-fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Vec<(Tile, Vec<usize>)> {
+fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Result<Vec<(Tile, Vec<usize>)>> {
+    let axes = cut_axes(recorded, cut);
+    let n_tiles = axes.iter().try_fold(1, |n: usize, (_, ranges)| n.checked_mul(ranges.len()));
+    if n_tiles.is_none_or(|n_tiles| n_tiles > MAX_TASKS) {
+        let name = recorded.codelet.name;
+        let message = format!("{name} is cut into more than {MAX_TASKS} tiles: use larger ones");
+        return Err(Error::new(ErrorKind::Plan, message).at(recorded.location));
+    }
     let mut tiles = vec![(Tile::whole(&recorded.bound), Vec::new())];
-    for (axis, ranges) in &cut_axes(recorded, cut) {
+    for (axis, ranges) in &axes {
         tiles = tiles
             .iter()
             .flat_map(|(tile, position)| {
@@ -597,7 +686,7 @@ fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Vec<(Tile, Vec<usize>)> {
             })
             .collect();
     }
-    tiles
+    Ok(tiles)
 }
 
 /// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they stay
@@ -652,7 +741,7 @@ fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduction>> {
 fn gathered(recorded: &Recorded, points: usize) -> Vec<Gathered> {
     let of = |(arg, var): (usize, &Var)| {
         let dims: Vec<bool> = recorded.bound.dims(arg).iter().map(Option::is_none).collect();
-        dims.contains(&true).then(|| Gathered { arg, dims, bytes: points * var.dtype.bytes() })
+        dims.contains(&true).then(|| Gathered { arg, dims, bytes: points.saturating_mul(var.dtype.bytes()) })
     };
     recorded.args.iter().enumerate().filter_map(of).collect()
 }

@@ -116,7 +116,7 @@ impl Task {
             Some(gathered) => access.range.len().min(gathered.bytes),
             None => access.range.len(),
         };
-        self.accesses.iter().map(moved).sum()
+        self.accesses.iter().map(moved).fold(0, usize::saturating_add)
     }
 
     /// What its time depends on beside who computes it and where: the shapes, layouts and element types of its arguments, the
@@ -136,8 +136,14 @@ impl Task {
 
     /// The worker that tiles of this place go to, whatever the task.
     pub fn home(&self, n_workers: usize) -> usize {
-        self.position.0 * n_workers / self.position.1.max(1)
+        scaled(self.position, n_workers)
     }
+}
+
+/// A place out of a whole, in another unit: `place / whole * unit`, rounded down.
+pub(crate) fn scaled((place, whole): (usize, usize), unit: usize) -> usize {
+    // Places may be bytes of a large array, so the product may not fit the type.
+    (place as u128 * unit as u128 / whole.max(1) as u128) as usize
 }
 
 #[cfg(test)]
@@ -198,6 +204,9 @@ pub struct Edge {
 }
 
 /// A graph over tile buffers, in an order in which one worker could execute it.
+///
+/// All versions of all buffers together, each rounded up to whole cache lines, have at most `isize::MAX` bytes, so nobody who
+/// adds up sizes and offsets of them needs to fear an overflow.
 ///
 /// Data edges, within a step and to the next, follow from the accesses in this order; an engine that finds
 /// dependencies by itself (StarPU) submits tasks in an order that agrees with all workers' and with this one

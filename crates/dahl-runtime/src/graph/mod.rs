@@ -21,9 +21,10 @@ mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
 pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
+pub(crate) use lower::MAX_TASKS;
 pub use lower::lower;
-pub(crate) use lowered::guessed_seconds;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
+pub(crate) use lowered::{guessed_seconds, scaled};
 
 use crate::array::{Dtype, Shape};
 use crate::codelet::Codelet;
@@ -89,7 +90,8 @@ impl Var {
 
     /// Whether some element belongs to both views.
     pub fn overlaps(&self, other: &Var) -> bool {
-        let (end, other_end) = (self.offset + self.shape.len(), other.offset + other.shape.len());
+        let end = |var: &Var| var.offset.saturating_add(var.shape.len());
+        let (end, other_end) = (end(self), end(other));
         self.array == other.array && self.offset < other_end && other.offset < end
     }
 

@@ -6,7 +6,7 @@ use crate::array::Layout;
 use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, Recorded, Role, Var};
+use crate::graph::{Graph, MAX_TASKS, Recorded, Role, Var};
 use std::ops::Range;
 
 /// How one recorded task is cut.
@@ -55,10 +55,13 @@ impl Cut {
             let n_inputs = recorded.codelet.relation().n_inputs();
             // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
             let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
-            let tiles = updated
-                .or_else(|| named_tiles(recorded, options).map(|tiles| whole_sums(recorded, options, tiles)))
-                .or_else(|| inherited_tiles(recorded, 0..n_inputs, &array_cuts))
-                .unwrap_or_default();
+            let tiles = match updated {
+                Some(tiles) => tiles,
+                None => match named_tiles(recorded, options)? {
+                    Some(tiles) => whole_sums(recorded, options, tiles)?,
+                    None => inherited_tiles(recorded, 0..n_inputs, &array_cuts).unwrap_or_default(),
+                },
+            };
             for arg in n_inputs..recorded.args.len() {
                 let array = recorded.args[arg].array;
                 let layout = match implementation.needs {
@@ -97,7 +100,7 @@ fn has_few_samples(graph: &Graph, options: &CutOptions) -> bool {
         let lanes = recorded.codelet.implementation(LANES, recorded.dtype);
         let Some(Needs::Layouts(layouts)) = lanes.map(|lanes| lanes.needs) else { return true };
         let is_half_empty = recorded.args.iter().zip(layouts).all(|(arg, layout)| match *layout {
-            Layout::Lanes(lanes) => arg.shape.first().is_none_or(|n_samples| 2 * n_samples <= lanes),
+            Layout::Lanes(lanes) => arg.shape.first().is_none_or(|&n_samples| n_samples <= lanes / 2),
             _ => true,
         });
         let flat = || recorded.codelet.implementation(FLAT, recorded.dtype);
@@ -167,20 +170,40 @@ fn forced(
 }
 
 /// The cut by the first tiling that applies.
-fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Option<Vec<(usize, Ranges)>> {
-    let cut_axis = |(name, size): &(String, TileSize)| {
-        let axis = recorded.bound.axis(name)?;
-        let bound_axis = &recorded.bound.axes()[axis];
-        (bound_axis.split != Split::Never).then(|| (axis, size.cut(bound_axis.extent)))
-    };
-    let mut cuts =
-        options.tilings.iter().map(|tiling| tiling.iter().filter_map(cut_axis).collect::<Vec<_>>());
-    cuts.find(|cut| !cut.is_empty())
+fn named_tiles(recorded: &Recorded, options: &CutOptions) -> Result<Option<Vec<(usize, Ranges)>>> {
+    for tiling in &options.tilings {
+        let mut cut = Vec::new();
+        for (name, size) in tiling {
+            if let Some(axis) = recorded.bound.axis(name)
+                && recorded.bound.axes()[axis].split != Split::Never
+            {
+                cut.push((axis, ranges(recorded, axis, *size)?));
+            }
+        }
+        if !cut.is_empty() {
+            return Ok(Some(cut));
+        }
+    }
+    Ok(None)
+}
+
+/// The ranges of an axis that is cut.
+fn ranges(recorded: &Recorded, axis: usize, size: TileSize) -> Result<Ranges> {
+    let axis = &recorded.bound.axes()[axis];
+    let n_tiles = size.n_tiles(axis.extent);
+    if n_tiles > MAX_TASKS {
+        let (codelet, name) = (recorded.codelet.name, &axis.name);
+        let message = format!(
+            "{codelet} would be cut into {n_tiles} tiles along {name}, and a graph has at most {MAX_TASKS} tasks: use larger tiles"
+        );
+        return Err(Error::new(ErrorKind::Plan, message));
+    }
+    Ok(size.cut(axis.extent))
 }
 
 /// How many partial results there are where all cut axes are reduced.
 fn n_groups(tiles: &[(usize, Ranges)], options: &CutOptions) -> usize {
-    let n_tiles: usize = tiles.iter().map(|(_, ranges)| ranges.len()).product();
+    let n_tiles = tiles.iter().fold(1, |n: usize, (_, ranges)| n.saturating_mul(ranges.len()));
     n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups)
 }
 
@@ -199,21 +222,21 @@ fn whole_sums(
     recorded: &Recorded,
     options: &CutOptions,
     tiles: Vec<(usize, Ranges)>,
-) -> Vec<(usize, Ranges)> {
+) -> Result<Vec<(usize, Ranges)>> {
     let (axes, n_inputs) = (recorded.bound.axes(), recorded.codelet.relation().n_inputs());
-    let [result] = &recorded.args[n_inputs..] else { return tiles };
-    let Some(rows) = recorded.bound.dims(n_inputs).first().copied().flatten() else { return tiles };
+    let [result] = &recorded.args[n_inputs..] else { return Ok(tiles) };
+    let Some(rows) = recorded.bound.dims(n_inputs).first().copied().flatten() else { return Ok(tiles) };
     let is_sum = tiles.iter().all(|&(axis, _)| axes[axis].split == Split::Reduce);
     if !is_sum || axes[rows].split != Split::Free {
-        return tiles;
+        return Ok(tiles);
     }
-    let bytes = |var: &Var| var.shape.iter().product::<usize>() * var.dtype.bytes();
+    let bytes = |var: &Var| var.shape.len().saturating_mul(var.dtype.bytes());
     let groups = n_groups(&tiles, options);
-    let partials = if groups > 1 { groups * bytes(result) } else { 0 };
-    let inputs: usize = recorded.args[..n_inputs].iter().map(bytes).sum();
-    match partials >= PARTIAL_BYTES.max(PARTIALS_PER_INPUT * inputs) {
-        true => vec![(rows, TileSize::AtMost(SUM_ROWS).cut(axes[rows].extent))],
-        false => tiles,
+    let partials = if groups > 1 { bytes(result).saturating_mul(groups) } else { 0 };
+    let inputs = recorded.args[..n_inputs].iter().map(bytes).fold(0, usize::saturating_add);
+    match partials >= PARTIAL_BYTES.max(inputs.saturating_mul(PARTIALS_PER_INPUT)) {
+        true => Ok(vec![(rows, ranges(recorded, rows, TileSize::AtMost(SUM_ROWS))?)]),
+        false => Ok(tiles),
     }
 }
 

@@ -12,7 +12,7 @@
 //! of one machine easily differ by an eighth when they share their hardware with others, and the difference changes from
 //! one millisecond to the next; at times one is half as fast as the other for minutes.
 
-use crate::graph::{Lowered, Task, TaskId};
+use crate::graph::{Lowered, Task, TaskId, scaled};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -79,7 +79,7 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
         let floats = floating.binary_search(&id).is_ok();
-        let place = task.position.0 * PER_MILLE / task.position.1.max(1);
+        let place = scaled(task.position, PER_MILLE);
         (Reverse(task.priority), waits[id as usize], floats, place, id)
     };
     let mut ready = vec![BinaryHeap::new(); n_workers];
@@ -165,7 +165,8 @@ fn floating(
 
 /// What a task reads.
 fn bytes_read(task: &Task) -> usize {
-    task.accesses.iter().filter(|access| access.reads).map(|access| access.range.len()).sum()
+    let read = task.accesses.iter().filter(|access| access.reads).map(|access| access.range.len());
+    read.fold(0, usize::saturating_add)
 }
 
 /// What a task computes for each byte that it reads.

@@ -43,8 +43,8 @@ fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holde
         let bytes = match task.gathered.iter().find(|gathered| gathered.arg == access.arg) {
             // Other elements of it each time.
             Some(gathered) => {
-                read += gathered.bytes as u64;
-                touched[worker] += gathered.bytes as u64;
+                read = u64::saturating_add(read, gathered.bytes as u64);
+                touched[worker] = touched[worker].saturating_add(gathered.bytes as u64);
                 continue;
             }
             None => access.range.len() as u64,
@@ -52,11 +52,11 @@ fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holde
         let holders = &mut holders[access.buffer];
         let own = holders.iter().position(|(holder, _)| *holder == worker);
         if access.reads {
-            read += bytes;
+            read = read.saturating_add(bytes);
             let is_near = own.is_some_and(|own| touched[worker] - holders[own].1 <= CACHE_BYTES);
-            near += if is_near { bytes } else { 0 };
+            near = u64::saturating_add(near, if is_near { bytes } else { 0 });
         }
-        touched[worker] += bytes;
+        touched[worker] = touched[worker].saturating_add(bytes);
         let now = (worker, touched[worker]);
         match own {
             _ if access.writes => {
@@ -67,5 +67,5 @@ fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holde
             None => holders.push(now),
         }
     }
-    2 * near < read
+    near < read.div_ceil(2)
 }

@@ -321,7 +321,8 @@ mod tests {
 
     #[test]
     fn layers_are_numbered_among_those_called_the_same() {
-        let chain = Chain::new().layer(crate::layer::Relu).layer(crate::layer::Flatten).layer(crate::layer::Relu);
+        let chain =
+            Chain::new().layer(crate::layer::Relu).layer(crate::layer::Flatten).layer(crate::layer::Relu);
         assert_eq!(chain.names(), ["relu1", "flatten1", "relu2"]);
     }
 }

@@ -87,9 +87,9 @@ impl Bound {
     }
 
     /// The number of points of the iteration space: the product of the extents of all axes that are not defined
-    /// by an equation.
+    /// by an equation. A number that does not fit is saturated.
     pub fn points(&self) -> usize {
-        self.independent().map(|axis| self.axes[axis].extent).product()
+        self.independent().fold(1, |points, axis| points.saturating_mul(self.axes[axis].extent))
     }
 
     /// The share of the points that belong to a tile. Where an axis that an equation defines is split, its points

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
 use crate::machine::Machine;
 
-/// Tiles that a graph may be cut into. Planning looks at pairs of tasks, so a slip of the pen must not make billions.
+/// Tiles that a graph may be cut into: a slip of the pen must not make billions.
 const MAX_TILES: usize = 1 << 16;
 
 /// What to do about a plan for another graph.
@@ -262,6 +262,10 @@ impl Checker<'_> {
                 );
             }
             let (memory, line) = self.record.memory;
+            if memory > isize::MAX as usize {
+                return self
+                    .refuse(line, format!("no memory has {memory} bytes: write what the buffers need"));
+            }
             if record.offset.checked_add(size).is_none_or(|end| end > memory) {
                 let message = format!(
                     "buffer {i} {name} takes {size} bytes from {} on, and there are {memory} in all (line {line}): \
