@@ -54,7 +54,7 @@ fn a_depth_for_which_no_ring_can_exist_is_refused() {
 #[test]
 fn what_fits_the_type_but_not_the_machine_is_refused_when_memory_is_taken() {
     let lowered = lowered(&copy(1 << 20, 1 << 14, 1 << 14), None).unwrap();
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units));
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     for plan in [Plan::heuristic(&lowered, 2), Plan::fixed(&lowered, 2), Plan::open(&lowered, Policy::Eager)]
     {
         let plan = plan.unwrap();

@@ -129,7 +129,7 @@ impl Cells {
 mod tests {
     use super::super::deps::Tracker;
     use super::*;
-    use crate::array::Region;
+    use crate::array::{Dtype, Region};
     use crate::graph::StateId;
     use proptest::prelude::*;
 
@@ -169,7 +169,7 @@ mod tests {
             ),
         ) {
             let kinds = [BufferKind::Temporary, BufferKind::Ring, BufferKind::State(StateId(0))];
-            let buffers = kinds.map(|kind| Buffer { name: String::new(), bytes: 36, kind });
+            let buffers = kinds.map(|kind| Buffer { name: String::new(), dtype: Dtype::U8, bytes: 36, kind });
             let task = |accesses: Vec<(usize, usize, usize, bool)>| {
                 let access = |(arg, access): (usize, (usize, usize, usize, bool))| {
                     let (buffer, start, len, writes) = access;

@@ -78,7 +78,7 @@ fn there_are_no_slices_of_memory_that_is_read_and_written() -> Result<()> {
         graph.task(&COPY, Dtype::F32, &[port], &[output], &[], &[])?;
         graph.task(codelet, Dtype::F32, &[output], &[output], &[], &[])?;
         let lowered = lowered(&graph)?;
-        let mut session = session(&lowered, &Plan::fixed(&lowered, 2))?;
+        let mut session = session(&lowered, &Plan::fixed(&lowered, 2)?)?;
         let error = session.run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).unwrap_err();
         assert_task_error(&error, "are the same memory");
     }
@@ -149,7 +149,7 @@ fn a_kernel_keeps_to_the_region_of_its_tile() -> Result<()> {
                 ..CutOptions::default()
             };
             let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-            for plan in [Plan::heuristic(&lowered, 2), Plan::open(&lowered, Policy::Steal)] {
+            for plan in [Plan::heuristic(&lowered, 2)?, Plan::open(&lowered, Policy::Steal)?] {
                 let mut session = session(&lowered, &plan)?;
                 let feed = |_, ports: &mut Ports<'_>| ports.get_mut::<f32>(&port).fill(1.0);
                 let collect = |_, outputs: &Outputs<'_>| assert_eq!(outputs.get::<f32>(&output).len(), 18);
@@ -184,7 +184,7 @@ fn a_run_is_not_begun_from_inside_a_task() -> Result<()> {
     let output = graph.output("out", Dtype::F32, [4]);
     graph.task(&NEST, Dtype::F32, &[port], &[output], &[], &[])?;
     let lowered = lowered(&graph)?;
-    let plan = Plan::fixed(&lowered, 2);
+    let plan = Plan::fixed(&lowered, 2)?;
     *INNER.lock().unwrap() = Some(session(&lowered, &plan)?);
     let error = session(&lowered, &plan)?.run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
@@ -224,7 +224,7 @@ fn a_panic_whose_payload_panics_ends_the_run_and_not_the_worker() -> Result<()> 
         let output = graph.output("out", Dtype::F32, [4]);
         graph.task(&BOMB, Dtype::F32, &[port], &[output], &[], &[fuse])?;
         let lowered = lowered(&graph)?;
-        for plan in [Plan::fixed(&lowered, 2), Plan::open(&lowered, Policy::Eager)] {
+        for plan in [Plan::fixed(&lowered, 2)?, Plan::open(&lowered, Policy::Eager)?] {
             let mut session = session(&lowered, &plan)?;
             let error = session.run(&mut Store::new(), 5, |_, _| {}, |_, _| {}).unwrap_err();
             assert_task_error(&error, "a kernel panicked: (no message)");

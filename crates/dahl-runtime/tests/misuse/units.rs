@@ -32,7 +32,7 @@ fn a_memory_has_a_number_that_a_run_can_tell() -> Result<()> {
     for memory in [1, 30, 31, 32, 63, 64, usize::MAX] {
         let machine = Machine { units: vec![unit(memory)], ..Machine::with_workers(1) };
         let pool = Arc::new(Pool::new(&machine.units)?);
-        for plan in [Plan::fixed(&lowered, 1), Plan::open(&lowered, Policy::Eager)] {
+        for plan in [Plan::fixed(&lowered, 1)?, Plan::open(&lowered, Policy::Eager)?] {
             match Session::new(&pool, &lowered, &plan, 0) {
                 Ok(mut session) => {
                     assert!((HOST..MAX_MEMORIES).contains(&memory));

@@ -1,6 +1,7 @@
 //! Memory plans against the rule itself, applied to every pair of buffers with a bit for every pair of tasks.
 
 use super::*;
+use crate::array::Dtype;
 use crate::graph::{Access, Place, StateId, Task};
 use crate::plan::place::{Floats, place};
 use proptest::prelude::*;
@@ -151,6 +152,7 @@ impl Sketch {
             // One in eight is a ring, one in eight state.
             Buffer {
                 name: String::new(),
+                dtype: Dtype::U8,
                 bytes: 16 * bytes,
                 kind: kinds[[0, 0, 0, 0, 0, 0, 1, 2][kind as usize]],
             }
