@@ -2,8 +2,9 @@
 //!
 //! What may be large is asked for in a way that can fail, and then an error says what it was for. Everything else, which is small, is
 //! allocated as Rust does it: where that fails, the program aborts. So the allocator here makes a note when it has nothing more to
-//! give, and whoever then aborts says a sentence and ends as any command that failed. Without such a note an abort is
-//! a fault of ours and stays one. The way through the allocator costs nothing but a comparison.
+//! give, and whoever then aborts says a sentence and ends as any command that failed. The C library allocates by itself, for threads,
+//! and aborts likewise: so one also looks whether there is any memory left. An abort for another reason is a fault of ours and stays one.
+//! The way through the allocator costs nothing but a comparison.
 
 #![expect(unsafe_code, reason = "is the allocator, and handles a signal")]
 
@@ -99,9 +100,18 @@ pub fn exit_with(code: u8) {
 
 #[cfg(unix)]
 extern "C" fn aborted(_: libc::c_int) {
-    if HAS_FAILED.load(Ordering::Relaxed) {
+    if HAS_FAILED.load(Ordering::Relaxed) || is_short() {
         end();
     }
+}
+
+/// Whether the system has no more memory to give; what it gives is left to the end of the program.
+#[cfg(unix)]
+fn is_short() -> bool {
+    const N_BYTES: usize = 1 << 20;
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: it asks for new memory, which nobody uses, and may be called in a handler.
+    unsafe { libc::mmap(std::ptr::null_mut(), N_BYTES, access, kind, -1, 0) == libc::MAP_FAILED }
 }
 
 /// Says the sentence and ends the program, without asking for anything.

@@ -159,7 +159,7 @@ fn make(thing: Thing, folder: &Folder, name: &str) -> String {
         Dangling => symlink(folder.file(&format!("{name}-nothing.json")), &path).expect("a link"),
         Forbidden => {
             fs::write(&path, "{}").expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("forbidden");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("forbidden");
         }
     }
     path

@@ -82,3 +82,16 @@ pub(super) fn damaged(path: &Path, error: &io::Error) -> Error {
         ),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_not_told_as_damage() {
+        let told = |kind: io::ErrorKind| damaged(Path::new("x.gz"), &kind.into()).to_string();
+        assert!(told(io::ErrorKind::InvalidData).contains("the file is damaged"));
+        let message = told(io::ErrorKind::OutOfMemory);
+        assert!(message.starts_with("x.gz: not enough memory") && !message.contains("damaged"), "{message}");
+    }
+}
