@@ -77,10 +77,11 @@ pub fn run(args: &Args) -> Result<Exit> {
 }
 
 fn print(json: bool, value: &Value, text: &str) -> Result<()> {
-    Ok(match json {
+    match json {
         true => say(value)?,
         false => say(text.trim_end_matches('\n'))?,
-    })
+    }
+    Ok(())
 }
 
 /// What needs no file, and how to ask for it.
