@@ -1,10 +1,15 @@
 //! Looking for the tasks of a rule in a graph, and whether it may be applied to them.
+//!
+//! A rule is applied where its first task comes first, then its second task, and so on. Tasks that hand an array to one
+//! another are found among those that touch it, so a search costs little in a graph of any size. What it looked at is
+//! noted: as long as nothing of that changes, a search that found nothing need not be repeated.
 
-use super::super::{Graph, Recorded, Role, Var};
+use super::index::{Index, reads, writes};
+use super::super::{Graph, Role, Var};
 use super::rule::{Fusion, TaskPattern};
 use crate::array::Dtype;
-use crate::codelet::relation::Mode;
 use crate::error::{Error, ErrorKind, Result};
+use std::cell::RefCell;
 
 /// What some task left in a view of an array, or what was there before the step, if there is no writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +59,8 @@ impl Found {
     }
 
     /// Adds what a pattern says about a task, if it agrees with what is known.
-    fn add(&mut self, graph: &Graph, pattern: &TaskPattern, task: usize) -> Result<bool> {
-        let recorded = &graph.tasks[task];
+    fn add(&mut self, search: &Search<'_>, pattern: &TaskPattern, task: usize) -> Result<bool> {
+        let recorded = &search.graph.tasks[task];
         let is_same = recorded.codelet.name == pattern.codelet.name
             && *self.dtype.get_or_insert(recorded.dtype) == recorded.dtype
             && recorded.scalars.is_empty()
@@ -75,7 +80,8 @@ impl Found {
         let (inputs, outputs) = pattern.slots()?;
         for (i, slot) in inputs.iter().chain(&outputs).enumerate() {
             let var = recorded.args[i];
-            let writer = if i < inputs.len() { writer(graph, &var, task, &[]) } else { Some(task) };
+            let before = search.index.place(task);
+            let writer = if i < inputs.len() { search.writer(&var, before, &[]) } else { Some(task) };
             let value = Value { var, writer };
             match self.values.iter().find(|(known, _)| known == slot) {
                 Some((_, known)) if *known != value => return Ok(false),
@@ -87,93 +93,138 @@ impl Found {
     }
 }
 
-/// The first tasks, in the order of recording, to which a rule can be applied.
-pub(super) fn find(graph: &Graph, rule: &Fusion) -> Result<Option<Found>> {
-    let patterns: Vec<&TaskPattern> = rule.given.iter().chain(rule.replaces).collect();
-    let found = Found { n_given: rule.given.len(), ..Found::default() };
-    search(graph, rule, &patterns, found)
+/// What a search looked at: if tasks come or go that touch it, another one may find something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All tasks that touch an array.
+    Users(usize),
+    /// The tasks that write an array.
+    Writers(usize),
+    /// The tasks of a codelet, whatever they touch.
+    Everything,
 }
 
-fn search(graph: &Graph, rule: &Fusion, patterns: &[&TaskPattern], found: Found) -> Result<Option<Found>> {
-    let Some((first, rest)) = patterns.split_first() else {
-        return Ok((may_be_applied(graph, rule, &found)? && (rule.when)(&found)).then_some(found));
-    };
-    for task in 0..graph.tasks.len() {
-        let mut longer = found.clone();
-        if longer.add(graph, first, task)?
-            && let Some(found) = search(graph, rule, rest, longer)?
-        {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
+/// A search for the tasks of a rule.
+pub(super) struct Search<'a> {
+    pub graph: &'a Graph,
+    pub index: &'a Index,
+    pub rule: &'a Fusion,
+    looks: RefCell<Vec<Look>>,
 }
 
-/// Whether nobody notices that the tasks are replaced.
-fn may_be_applied(graph: &Graph, rule: &Fusion, found: &Found) -> Result<bool> {
-    let replaced = found.replaced();
-    let at = replaced.iter().copied().max().unwrap_or(0);
-    let (mut read, mut written) = (Vec::new(), Vec::new());
-    for pattern in rule.with {
-        let (inputs, outputs) = pattern.slots()?;
-        read.extend(inputs);
-        written.extend(outputs);
+impl<'a> Search<'a> {
+    /// A search that has not begun.
+    pub fn new(graph: &'a Graph, index: &'a Index, rule: &'a Fusion) -> Self {
+        Search { graph, index, rule, looks: RefCell::default() }
     }
-    // What is read must still be there, where the new tasks will stand. What one new task writes and the next one
-    // reads is.
-    for slot in read.iter().filter(|slot| !written.contains(slot)) {
-        let value = found.value(slot)?;
-        if writer(graph, &value.var, at, replaced) != value.writer {
-            return Ok(false);
+
+    /// The first tasks, in order, to which the rule can be applied, of which the first is `task`.
+    pub fn from(&self, task: usize) -> Result<Option<Found>> {
+        let patterns: Vec<&TaskPattern> = self.rule.given.iter().chain(self.rule.replaces).collect();
+        let Some((first, rest)) = patterns.split_first() else { return Ok(None) };
+        let mut found = Found { n_given: self.rule.given.len(), ..Found::default() };
+        if found.add(self, first, task)? { self.go_on(rest, found) } else { Ok(None) }
+    }
+
+    /// What it looked at.
+    pub fn into_looks(self) -> Vec<Look> {
+        self.looks.into_inner()
+    }
+
+    fn look(&self, look: Look) {
+        self.looks.borrow_mut().push(look);
+    }
+
+    fn go_on(&self, patterns: &[&TaskPattern], found: Found) -> Result<Option<Found>> {
+        let Some((first, rest)) = patterns.split_first() else {
+            return Ok(((self.rule.when)(&found) && self.may_be_applied(&found)?).then_some(found));
+        };
+        // It touches what is known already; where most is known by few tasks, it is among these.
+        let (inputs, outputs) = first.slots()?;
+        let known = inputs.iter().chain(&outputs).filter_map(|slot| found.var(slot).ok());
+        let candidates: Vec<usize> = match known.map(|var| var.array).min_by_key(|&array| self.index.n_users(array)) {
+            Some(array) => {
+                self.look(Look::Users(array));
+                self.index.users(array).collect()
+            }
+            None => {
+                self.look(Look::Everything);
+                self.index.of_codelet(first.codelet.name).collect()
+            }
+        };
+        for task in candidates {
+            let mut longer = found.clone();
+            if longer.add(self, first, task)?
+                && let Some(found) = self.go_on(rest, longer)?
+            {
+                return Ok(Some(found));
+            }
         }
+        Ok(None)
     }
-    for pattern in rule.replaces {
-        for slot in pattern.slots()?.1 {
-            let Value { var, writer: Some(from) } = found.value(slot)? else { return Ok(false) };
-            let is_unnoticed = if written.contains(&slot) {
-                // Written later than before: nobody else may be at work on it in between.
-                (from + 1..at).all(|task| {
-                    replaced.contains(&task) || !graph.tasks[task].args.iter().any(|arg| arg.overlaps(&var))
-                })
-            } else {
-                graph.arrays[var.array].role == Role::Temporary && is_private(graph, &var, from, replaced)
-            };
-            if !is_unnoticed {
+
+    /// Whether nobody notices that the tasks are replaced.
+    fn may_be_applied(&self, found: &Found) -> Result<bool> {
+        let replaced = found.replaced();
+        let at = replaced.iter().map(|&task| self.index.place(task)).max().unwrap_or(0);
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        for pattern in self.rule.with {
+            let (inputs, outputs) = pattern.slots()?;
+            read.extend(inputs);
+            written.extend(outputs);
+        }
+        // What is read must still be there, where the new tasks will stand. What one new task writes and the next one
+        // reads is.
+        for slot in read.iter().filter(|slot| !written.contains(slot)) {
+            let value = found.value(slot)?;
+            if self.writer(&value.var, at, replaced) != value.writer {
                 return Ok(false);
             }
         }
-    }
-    Ok(true)
-}
-
-/// Whether what task `from` left in `var` is read by none but `group` until it is overwritten, in this step or the next.
-fn is_private(graph: &Graph, var: &Var, from: usize, group: &[usize]) -> bool {
-    let n_tasks = graph.tasks.len();
-    for task in (from + 1..n_tasks).chain(0..from) {
-        let recorded = &graph.tasks[task];
-        if reads(recorded).any(|arg| arg.overlaps(var)) && !group.contains(&task) {
-            return false;
+        for pattern in self.rule.replaces {
+            for slot in pattern.slots()?.1 {
+                let Value { var, writer: Some(from) } = found.value(slot)? else { return Ok(false) };
+                let is_unnoticed = if written.contains(&slot) {
+                    // Written later than before: nobody else may be at work on it in between.
+                    self.look(Look::Users(var.array));
+                    self.index.users_between(var.array, self.index.place(from), at).all(|task| {
+                        replaced.contains(&task)
+                            || !self.graph.tasks[task].args.iter().any(|arg| arg.overlaps(&var))
+                    })
+                } else {
+                    self.graph.arrays[var.array].role == Role::Temporary && self.is_private(&var, from, replaced)
+                };
+                if !is_unnoticed {
+                    return Ok(false);
+                }
+            }
         }
-        // Also where it is overwritten in place.
-        if writes(recorded).any(|arg| arg == var) {
-            return true;
-        }
+        Ok(true)
     }
-    true
-}
 
-/// The last task before `before`, but for those in `without`, that writes to a view.
-fn writer(graph: &Graph, var: &Var, before: usize, without: &[usize]) -> Option<usize> {
-    let writes_it = |task: &usize| writes(&graph.tasks[*task]).any(|arg| arg.overlaps(var));
-    (0..before).rev().filter(|task| !without.contains(task)).find(writes_it)
-}
+    /// Whether what task `from` left in `var` is read by none but `group` until it is overwritten, in this step or the next.
+    fn is_private(&self, var: &Var, from: usize, group: &[usize]) -> bool {
+        self.look(Look::Users(var.array));
+        let place = self.index.place(from);
+        let later = self.index.users_between(var.array, place, u64::MAX);
+        for task in later.chain(self.index.users_between(var.array, 0, place)) {
+            let recorded = &self.graph.tasks[task];
+            if reads(recorded).any(|arg| arg.overlaps(var)) && !group.contains(&task) {
+                return false;
+            }
+            // Also where it is overwritten in place.
+            if writes(recorded).any(|arg| arg == var) {
+                return true;
+            }
+        }
+        true
+    }
 
-fn reads(recorded: &Recorded) -> impl Iterator<Item = &Var> {
-    let declared = recorded.codelet.relation().args();
-    recorded.args.iter().zip(declared).filter(|(_, arg)| arg.mode != Mode::Write).map(|(var, _)| var)
-}
-
-fn writes(recorded: &Recorded) -> impl Iterator<Item = &Var> {
-    let declared = recorded.codelet.relation().args();
-    recorded.args.iter().zip(declared).filter(|(_, arg)| arg.mode != Mode::Read).map(|(var, _)| var)
+    /// The last task before a place, but for those in `without`, that writes to a view.
+    fn writer(&self, var: &Var, before: u64, without: &[usize]) -> Option<usize> {
+        self.look(Look::Writers(var.array));
+        let writes_it = |task: &usize| writes(&self.graph.tasks[*task]).any(|arg| arg.overlaps(var));
+        let mut writers = self.index.writers_before(var.array, before).rev();
+        writers.find(|task| !without.contains(task) && writes_it(task))
+    }
 }

@@ -13,14 +13,20 @@
 //! fused codelets keep their promise. Nothing depends on the number of workers.
 
 mod find;
+mod index;
 mod rule;
+#[cfg(test)]
+mod tests;
 
 pub use find::Found;
 pub use rule::{Fusion, TaskPattern};
 
 use super::{Graph, Recorded, Role, Var};
+use crate::array::Dtype;
 use crate::error::Result;
-use find::find;
+use find::{Look, Search};
+use index::{Index, writes};
+use std::collections::{BTreeSet, HashMap};
 
 /// A graph after fusion, and what became of the one before.
 #[derive(Debug)]
@@ -44,18 +50,89 @@ pub fn fuse(mut graph: Graph, rules: &[&'static Fusion]) -> Result<Fused> {
     for rule in rules {
         rule.check()?;
         // Every application leaves fewer tasks, so this ends.
-        while let Some(found) = find(&graph, rule)? {
-            apply(&mut graph, rule, &found)?;
-        }
+        while !rewrite(&mut graph, rule)? {}
     }
     let arrays = drop_untouched(&mut graph);
     Ok(Fused { graph, arrays })
 }
 
-/// Puts the new tasks of a rule where the last of the removed ones stood.
-fn apply(graph: &mut Graph, rule: &Fusion, found: &Found) -> Result<()> {
+/// Applies a rule wherever it can be, always to the first tasks to which it can. Returns whether that is everywhere: in rare
+/// cases the index has no room for new tasks between two others, and a new one is needed.
+fn rewrite(graph: &mut Graph, rule: &'static Fusion) -> Result<bool> {
+    let mut index = Index::new(graph);
+    let Some(first) = rule.given.iter().chain(rule.replaces).next() else { return Ok(true) };
+    // The tasks with which the rule may begin, as far as it is not known to find nothing there.
+    let mut open: BTreeSet<(u64, usize)> =
+        index.of_codelet(first.codelet.name).map(|task| (index.place(task), task)).collect();
+    let mut watched = Watched::default();
+    let mut is_done = true;
+    while let Some((_, task)) = open.pop_first() {
+        if !index.has(task) {
+            continue;
+        }
+        let search = Search::new(graph, &index, rule);
+        let Some(found) = search.from(task)? else {
+            watched.add(task, search.into_looks());
+            continue;
+        };
+        let n_tasks = graph.tasks.len();
+        if !apply(graph, &mut index, rule, &found)? {
+            is_done = false;
+            break;
+        }
+        let new = n_tasks..graph.tasks.len();
+        for &changed in found.replaced().iter().chain(&new.clone().collect::<Vec<_>>()) {
+            open.extend(watched.take(&graph.tasks[changed]).map(|task| (index.place(task), task)));
+        }
+        let begins = new.filter(|&task| graph.tasks[task].codelet.name == first.codelet.name);
+        open.extend(begins.chain([task]).map(|task| (index.place(task), task)));
+    }
+    let mut tasks: Vec<Option<Recorded>> = std::mem::take(&mut graph.tasks).into_iter().map(Some).collect();
+    graph.tasks = index.into_order().filter_map(|task| tasks[task].take()).collect();
+    Ok(is_done)
+}
+
+/// The tasks from which a search found nothing, by what it looked at.
+#[derive(Default)]
+struct Watched {
+    users: HashMap<usize, Vec<usize>>,
+    writers: HashMap<usize, Vec<usize>>,
+    everything: Vec<usize>,
+}
+
+impl Watched {
+    fn add(&mut self, task: usize, looks: Vec<Look>) {
+        for look in looks {
+            let list = match look {
+                Look::Users(array) => self.users.entry(array).or_default(),
+                Look::Writers(array) => self.writers.entry(array).or_default(),
+                Look::Everything => &mut self.everything,
+            };
+            if list.last() != Some(&task) {
+                list.push(task);
+            }
+        }
+    }
+
+    /// Takes out those for which it matters that a task came or went.
+    fn take(&mut self, changed: &Recorded) -> impl Iterator<Item = usize> {
+        let mut tasks = std::mem::take(&mut self.everything);
+        for var in &changed.args {
+            tasks.extend(self.users.remove(&var.array).unwrap_or_default());
+        }
+        for var in writes(changed) {
+            tasks.extend(self.writers.remove(&var.array).unwrap_or_default());
+        }
+        tasks.into_iter()
+    }
+}
+
+/// Puts the new tasks of a rule where the last of the removed ones stood, if there is room.
+fn apply(graph: &mut Graph, index: &mut Index, rule: &Fusion, found: &Found) -> Result<bool> {
     let tasks = &graph.tasks;
-    let removed: Vec<usize> = found.replaced().to_vec();
+    let removed = found.replaced();
+    let at = removed.iter().map(|&task| index.place(task)).max().unwrap_or(0);
+    let Some(places) = index.free_places(rule.with.len(), at) else { return Ok(false) };
     let heaviest = |a: &&usize, b: &&usize| tasks[**a].flops().total_cmp(&tasks[**b].flops());
     let origin = &tasks[*removed.iter().max_by(heaviest).unwrap_or(&0)];
     let (dtype, location) = (origin.dtype, origin.location);
@@ -65,32 +142,34 @@ fn apply(graph: &mut Graph, rule: &Fusion, found: &Found) -> Result<()> {
     let mut fused: Vec<&'static str> = removed.iter().flat_map(|&task| tasks[task].stands_for()).collect();
     let again: Vec<&'static str> = fused.iter().copied().filter(|name| stays(name)).collect();
     fused.retain(|name| !stays(name));
-    let mut calls = Vec::with_capacity(rule.with.len());
-    for pattern in rule.with {
-        let (inputs, outputs) = pattern.slots()?;
-        let vars = |slots: &[&str]| slots.iter().map(|slot| found.var(slot)).collect::<Result<Vec<Var>>>();
-        let ints = pattern.ints().map(|int| found.int(int)).collect::<Result<Vec<i64>>>()?;
-        calls.push((pattern.codelet, vars(&inputs)?, vars(&outputs)?, ints));
+    for &task in removed {
+        index.remove(task, &tasks[task]);
     }
-    let at = removed.iter().max().copied().unwrap_or(0);
-    let after = graph.tasks.split_off(at + 1);
-    let mut number = 0;
-    graph.tasks.retain(|_| {
-        number += 1;
-        !removed.contains(&(number - 1))
-    });
     let before = (graph.priority, graph.location);
     (graph.priority, graph.location) = (priority, Some(location));
     let mut recorded = Ok(());
-    for (codelet, inputs, outputs, ints) in calls {
-        recorded = recorded.and_then(|()| graph.task(codelet, dtype, &inputs, &outputs, &ints, &[]));
-        if let Some(task) = graph.tasks.last_mut().filter(|_| !again.contains(&codelet.name)) {
+    for (pattern, place) in rule.with.iter().zip(places) {
+        recorded = recorded.and_then(|()| record(graph, pattern, dtype, found));
+        if recorded.is_err() {
+            break;
+        }
+        let number = graph.tasks.len() - 1;
+        let task = &mut graph.tasks[number];
+        if !again.contains(&pattern.codelet.name) {
             task.fused = fused.clone();
         }
+        index.insert(number, task, place);
     }
     (graph.priority, graph.location) = before;
-    graph.tasks.extend(after);
-    recorded
+    recorded.map(|()| true)
+}
+
+/// Records a new task of a rule.
+fn record(graph: &mut Graph, pattern: &TaskPattern, dtype: Dtype, found: &Found) -> Result<()> {
+    let (inputs, outputs) = pattern.slots()?;
+    let vars = |slots: &[&str]| slots.iter().map(|slot| found.var(slot)).collect::<Result<Vec<Var>>>();
+    let ints = pattern.ints().map(|int| found.int(int)).collect::<Result<Vec<i64>>>()?;
+    graph.task(pattern.codelet, dtype, &vars(&inputs)?, &vars(&outputs)?, &ints, &[])
 }
 
 /// Removes temporary arrays that no task touches. Returns the new number of each array.
