@@ -175,7 +175,8 @@ fn recorded(tasks: &[(usize, [(usize, usize); 3])]) -> Graph {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_graph_is_fused_as_defined(
         tasks in prop::collection::vec((0_usize..7, any::<[(u8, u8); 3]>()), 0..24),

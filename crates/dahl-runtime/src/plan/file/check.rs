@@ -14,6 +14,7 @@ use crate::codelet::relation::Split;
 use crate::error::Result;
 use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
 use crate::machine::Machine;
+use std::collections::BTreeMap;
 
 /// Tiles that a graph may be cut into: a slip of the pen must not make billions.
 const MAX_TILES: usize = 1 << 16;
@@ -123,26 +124,19 @@ impl Checker<'_> {
 
     /// Checks that the fused tasks stand for what the file says they do.
     fn fused(&self, graph: &Graph) -> Result<()> {
-        let mut expected: Vec<(usize, String)> = graph
-            .tasks()
-            .iter()
-            .map(fused_identity)
-            .enumerate()
-            .filter(|(_, names)| !names.is_empty())
-            .collect();
+        let names = graph.tasks().iter().map(fused_identity).enumerate();
+        let mut expected: BTreeMap<usize, String> = names.filter(|(_, names)| !names.is_empty()).collect();
         for record in &self.record.fused {
-            let Some(at) =
-                expected.iter().position(|(task, names)| *task == record.task && *names == record.identity)
-            else {
+            if expected.get(&record.task) != Some(&record.identity) {
                 let (task, names) = (record.task, &record.identity);
                 return self.refuse(
                     record.line,
                     format!("task {task} of the graph does not stand for {names}: {OTHER_GRAPH}"),
                 );
-            };
-            expected.remove(at);
+            }
+            expected.remove(&record.task);
         }
-        match expected.first() {
+        match expected.first_key_value() {
             None => Ok(()),
             Some((task, names)) => {
                 let message = format!(

@@ -199,6 +199,8 @@ fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_graph_has_the_plan_of_the_rule(sketch in sketches()) {
         let lowered = sketch.lowered();
