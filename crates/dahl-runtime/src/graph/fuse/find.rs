@@ -4,8 +4,8 @@
 //! another are found among those that touch it, so a search costs little in a graph of any size. What it looked at is
 //! noted: as long as nothing of that changes, a search that found nothing need not be repeated.
 
-use super::index::{Index, reads, writes};
 use super::super::{Graph, Role, Var};
+use super::index::{Index, reads, writes};
 use super::rule::{Fusion, TaskPattern};
 use crate::array::Dtype;
 use crate::error::{Error, ErrorKind, Result};
@@ -142,16 +142,17 @@ impl<'a> Search<'a> {
         // It touches what is known already; where most is known by few tasks, it is among these.
         let (inputs, outputs) = first.slots()?;
         let known = inputs.iter().chain(&outputs).filter_map(|slot| found.var(slot).ok());
-        let candidates: Vec<usize> = match known.map(|var| var.array).min_by_key(|&array| self.index.n_users(array)) {
-            Some(array) => {
-                self.look(Look::Users(array));
-                self.index.users(array).collect()
-            }
-            None => {
-                self.look(Look::Everything);
-                self.index.of_codelet(first.codelet.name).collect()
-            }
-        };
+        let candidates: Vec<usize> =
+            match known.map(|var| var.array).min_by_key(|&array| self.index.n_users(array)) {
+                Some(array) => {
+                    self.look(Look::Users(array));
+                    self.index.users(array).collect()
+                }
+                None => {
+                    self.look(Look::Everything);
+                    self.index.of_codelet(first.codelet.name).collect()
+                }
+            };
         for task in candidates {
             let mut longer = found.clone();
             if longer.add(self, first, task)?
@@ -192,7 +193,8 @@ impl<'a> Search<'a> {
                             || !self.graph.tasks[task].args.iter().any(|arg| arg.overlaps(&var))
                     })
                 } else {
-                    self.graph.arrays[var.array].role == Role::Temporary && self.is_private(&var, from, replaced)
+                    self.graph.arrays[var.array].role == Role::Temporary
+                        && self.is_private(&var, from, replaced)
                 };
                 if !is_unnoticed {
                     return Ok(false);

@@ -56,7 +56,13 @@ fn writer(graph: &Graph, var: &Var, before: usize, without: &[usize]) -> Option<
 }
 
 /// Extends a list of tasks by those of more patterns, all tasks tried in order.
-fn find(graph: &Graph, rule: &Fusion, patterns: &[&TaskPattern], tasks: &[usize], names: &Names) -> Option<(Vec<usize>, Names)> {
+fn find(
+    graph: &Graph,
+    rule: &Fusion,
+    patterns: &[&TaskPattern],
+    tasks: &[usize],
+    names: &Names,
+) -> Option<(Vec<usize>, Names)> {
     let Some((pattern, rest)) = patterns.split_first() else {
         let replaced = &tasks[rule.given.len()..];
         return may_be_applied(graph, rule, replaced, names).then(|| (replaced.to_vec(), names.clone()));
@@ -88,7 +94,8 @@ fn value(names: &Names, slot: &str) -> (Var, Option<usize>) {
 fn may_be_applied(graph: &Graph, rule: &Fusion, replaced: &[usize], names: &Names) -> bool {
     let at = replaced.iter().copied().max().unwrap();
     let slots = |patterns: &[TaskPattern]| -> (Vec<&str>, Vec<&str>) {
-        let (inputs, outputs): (Vec<_>, Vec<_>) = patterns.iter().map(|pattern| pattern.slots().unwrap()).unzip();
+        let (inputs, outputs): (Vec<_>, Vec<_>) =
+            patterns.iter().map(|pattern| pattern.slots().unwrap()).unzip();
         (inputs.concat(), outputs.concat())
     };
     let (read, written) = slots(rule.with);
