@@ -3,8 +3,9 @@
 //! Two temporary buffers may share memory only if everything that touches the one happens before everything that
 //! touches the other. "Before" follows from the edges of the graph and, for a planned run, from the order on each
 //! worker (of tasks that do not float). In the next step the order is the other way round (the second buffer's
-//! memory becomes the first's again), so sharing adds memory edges of distance 1. Ring buffers and state are never
-//! shared.
+//! memory becomes the first's again), so sharing adds memory edges of distance 1. Of the buffers that lie in the same
+//! place, the first one waits for the last one of the step before; all others follow from that, because each comes
+//! after the first and before the last. Ring buffers and state are never shared.
 //!
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
 //! what ([`Before`]), and each buffer looks at as many segments of memory as there are ([`Space`]): in a fixed order some
@@ -58,7 +59,6 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> R
     plan.bytes_unshared = plan.bytes;
     let start = plan.bytes;
     let mut space = Space::new(&before, &lives, start);
-    let mut edges = MemoryEdges::new(&lives);
     // Large buffers first; equal ones in order of creation, so that the plan is the same every time.
     temporaries.sort_by_key(|&i| Reverse(lowered.buffers[i].bytes));
     for &i in &temporaries {
@@ -67,14 +67,12 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> R
         let mut offset = start;
         if bytes > 0 && !lives[i].is_empty() {
             offset = space.first_fit(bytes, &lives[i]);
-            let range = offset..offset + bytes;
-            edges.add(i, space.buffers_in(&range));
-            space.insert(i as u32, &range);
+            space.insert(i as u32, &(offset..offset + bytes));
         }
         plan.offsets[i] = Some(offset);
         plan.bytes = plan.bytes.max(offset + bytes);
     }
-    plan.edges = edges.finish();
+    plan.edges = memory_edges(&space, &lives);
     Ok(plan)
 }
 
@@ -88,7 +86,6 @@ pub(super) fn adopt(
     let lives = lives(lowered, &before);
     let mut plan = MemoryPlan { offsets, ..MemoryPlan::default() };
     let mut space = Space::new(&before, &lives, 0);
-    let mut edges = MemoryEdges::new(&lives);
     for (i, buffer) in lowered.buffers.iter().enumerate() {
         let Some(range) = range_of(lowered, &plan.offsets, i) else {
             plan.state_bytes += buffer.bytes;
@@ -110,11 +107,10 @@ pub(super) fn adopt(
             }
         }
         if !life.is_empty() && !range.is_empty() {
-            edges.add(i, space.buffers_in(&range));
             space.insert(i as u32, &range);
         }
     }
-    plan.edges = edges.finish();
+    plan.edges = memory_edges(&space, &lives);
     Ok(Ok(plan))
 }
 
@@ -148,36 +144,16 @@ fn lives(lowered: &Lowered, before: &Before) -> Vec<Life> {
     lowered.buffers.iter().zip(users(lowered)).map(life).collect()
 }
 
-/// The edges that sharing adds: from the last users of whichever buffer comes second to the first users of the other, in
-/// the next step.
-struct MemoryEdges<'a> {
-    lives: &'a [Life],
-    edges: Vec<Edge>,
-    /// For each buffer, the last one that it was seen to share memory with.
-    seen: Vec<usize>,
-}
-
-impl<'a> MemoryEdges<'a> {
-    fn new(lives: &'a [Life]) -> Self {
-        MemoryEdges { lives, edges: Vec::new(), seen: vec![usize::MAX; lives.len()] }
+/// The edges that sharing adds: from the last users of the last buffer in a place to the first users of the first one, in the
+/// next step.
+fn memory_edges(space: &Space<'_>, lives: &[Life]) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for (first, last) in space.turns() {
+        let edge = |from, to| Edge { from, to, distance: 1, kind: EdgeKind::Memory };
+        let to_first = |&from| lives[first as usize].first.iter().map(move |&to| edge(from, to));
+        edges.extend(lives[last as usize].last.iter().flat_map(to_first));
     }
-
-    /// A buffer shares memory with others, each of which may be mentioned several times.
-    fn add(&mut self, buffer: usize, others: impl Iterator<Item = u32>) {
-        for other in others.map(|other| other as usize) {
-            if std::mem::replace(&mut self.seen[other], buffer) == buffer {
-                continue;
-            }
-            let (first, second) = self.lives[buffer].in_order(&self.lives[other]);
-            let edge = |from, to| Edge { from, to, distance: 1, kind: EdgeKind::Memory };
-            let to_first = |&from| first.first.iter().map(move |&to| edge(from, to));
-            self.edges.extend(second.last.iter().flat_map(to_first));
-        }
-    }
-
-    fn finish(mut self) -> Vec<Edge> {
-        self.edges.sort_unstable();
-        self.edges.dedup();
-        self.edges
-    }
+    edges.sort_unstable();
+    edges.dedup();
+    edges
 }

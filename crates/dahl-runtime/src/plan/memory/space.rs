@@ -71,11 +71,6 @@ impl Life {
         let is_empty = self.is_empty() || other.is_empty();
         is_empty || self.precedes(other, before) || other.precedes(self, before)
     }
-
-    /// Of two lives, one of which precedes the other, the earlier one and the later one.
-    pub fn in_order<'l>(&'l self, other: &'l Life) -> (&'l Life, &'l Life) {
-        if self.to[0] < other.from[0] { (self, other) } else { (other, self) }
-    }
 }
 
 /// Which buffers lie where. Buffers are numbers of lives.
@@ -137,9 +132,11 @@ impl<'a> Space<'a> {
         self.overlapping(range).all(|segment| self.fits(segment, life))
     }
 
-    /// The buffers that take up some of these addresses; one that lies in several segments several times.
-    pub fn buffers_in(&self, range: &Range<usize>) -> impl Iterator<Item = u32> {
-        self.overlapping(range).flat_map(|segment| segment.buffers.iter().copied())
+    /// The first and the last of the buffers of each segment that has several.
+    pub fn turns(&self) -> impl Iterator<Item = (u32, u32)> {
+        let segments = self.blocks.iter().flat_map(|block| &block.segments);
+        let ends = |segment: &Segment| Some((*segment.buffers.first()?, *segment.buffers.last()?));
+        segments.filter_map(ends).filter(|(first, last)| first != last)
     }
 
     fn overlapping(&self, range: &Range<usize>) -> impl Iterator<Item = &Segment> {

@@ -198,6 +198,19 @@ fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
     std::iter::once(None).chain(placed).collect()
 }
 
+/// Whether a plan is the one of the rule but for memory edges that others imply.
+fn is_same(lowered: &Lowered, placement: Option<&Placement>, plan: &MemoryPlan, rule: &MemoryPlan) -> bool {
+    let pairs = Pairs::new(lowered, placement);
+    let is_up_to = |a: TaskId, b: TaskId| a == b || pairs.is(a, b);
+    let is_implied = |edge: &Edge| {
+        plan.edges.iter().any(|kept| is_up_to(edge.from, kept.from) && is_up_to(kept.to, edge.to))
+    };
+    plan.edges.iter().all(|edge| rule.edges.contains(edge))
+        && rule.edges.iter().all(is_implied)
+        && MemoryPlan { edges: Vec::new(), ..plan.clone() }
+            == MemoryPlan { edges: Vec::new(), ..rule.clone() }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -207,7 +220,8 @@ proptest! {
         for placement in placements(&lowered) {
             let placement = placement.as_ref();
             let plan = plan_memory(&lowered, placement).unwrap();
-            prop_assert_eq!(&plan, &reference_plan(&lowered, placement));
+            let rule = reference_plan(&lowered, placement);
+            prop_assert!(is_same(&lowered, placement, &plan, &rule), "{plan:?} {rule:?}");
             prop_assert_eq!(adopt(&lowered, placement, plan.offsets.clone()).unwrap(), Ok(plan));
         }
     }
@@ -227,8 +241,12 @@ proptest! {
                     *offset = at * ALIGN;
                 }
             }
-            let adopted = adopt(&lowered, placement, offsets.clone()).unwrap();
-            prop_assert_eq!(adopted, reference_adopt(&lowered, placement, offsets));
+            match (adopt(&lowered, placement, offsets.clone()).unwrap(), reference_adopt(&lowered, placement, offsets)) {
+                (Ok(plan), Ok(rule)) => {
+                    prop_assert!(is_same(&lowered, placement, &plan, &rule), "{plan:?} {rule:?}");
+                }
+                (adopted, rule) => prop_assert_eq!(adopted.err(), rule.err()),
+            }
         }
     }
 }
