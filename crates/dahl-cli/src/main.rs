@@ -24,6 +24,7 @@ mod tune;
 mod trained;
 
 use clap::{Parser, Subcommand};
+use dahl::op::simd::Isa;
 use exit::{Exit, FAILED, MISUSED, Misuse};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -34,6 +35,10 @@ use std::time::Instant;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Compute by the instructions of this set; the result does not depend on it
+    // For tests, which see that it does not.
+    #[arg(long, value_name = "SET", value_parser = parse::isa, global = true, hide = true)]
+    isa: Option<Isa>,
 }
 
 /// What ends `dahl --help`.
@@ -85,7 +90,11 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     shortage::watch();
     signal::take_limits_as_errors();
-    let result = match Cli::parse().command {
+    let Cli { command, isa } = Cli::parse();
+    if let Some(isa) = isa {
+        isa.use_everywhere().expect("nothing has been computed yet");
+    }
+    let result = match command {
         Command::Train(args) => train::run(*args, begun),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(args) => predict::run(&args),

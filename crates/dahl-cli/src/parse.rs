@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use dahl::op::CODELETS;
+use dahl::op::simd::Isa;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::plan::{CutOptions, FEW};
 use std::time::Duration;
@@ -22,6 +23,11 @@ impl From<DtypeArg> for Dtype {
             DtypeArg::F64 => Dtype::F64,
         }
     }
+}
+
+/// An instruction set of this machine.
+pub fn isa(name: &str) -> Result<Isa, String> {
+    Isa::named(name).map_err(|error| error.to_string())
 }
 
 /// More threads than any machine has cores for.

@@ -20,6 +20,7 @@ use clap::ValueEnum;
 use contest::{Case, Effort, rounds};
 use contestant::{Contestant, Started};
 use dahl::model::Sequential;
+use dahl::op::simd::Isa;
 use dahl::tune::Subject;
 use dahl_runtime::machine::{Hardware, n_cores};
 use dahl_runtime::plan::CutOptions;
@@ -270,5 +271,8 @@ fn measure(
 /// Starts dahl as one of those that take turns.
 fn dahl(settings: &Settings, patience: Duration) -> Result<Contestant> {
     let program = std::env::current_exe().context("this program cannot be found")?;
-    Started::new(Command::new(program).args(["bench", "--serve"]), &[], patience)?.ready(&settings.to_json())
+    let isa = Isa::current().to_string();
+    let mut command = Command::new(program);
+    command.args(["bench", "--serve", "--isa", &isa]);
+    Started::new(&mut command, &[], patience)?.ready(&settings.to_json())
 }

@@ -21,8 +21,10 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 
 use super::real::Real;
+use crate::error::{Error, Result};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// An instruction set that `lanes` kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,9 @@ pub(crate) enum Proof {
     #[cfg(target_arch = "x86_64")]
     Avx512(avx512::Avx512),
 }
+
+/// What kernels use on threads that were told nothing else, once it is known.
+static EVERYWHERE: OnceLock<Isa> = OnceLock::new();
 
 thread_local! {
     /// What kernels on this thread use, once it is known.
@@ -59,13 +64,45 @@ impl Isa {
         .collect()
     }
 
-    /// What kernels on this thread use: the best there is, unless [`Isa::force`] says otherwise.
+    /// The instruction set of this name, if this machine has it.
+    ///
+    /// # Errors
+    ///
+    /// Names of none, and of those that are not there.
+    pub fn named(name: &str) -> Result<Isa> {
+        let available = Isa::available();
+        available.iter().copied().find(|isa| isa.to_string() == name).ok_or_else(|| {
+            let names: Vec<String> = available.iter().map(Isa::to_string).collect();
+            let names = names.join(", ");
+            Error::setting(format!(
+                "this processor has no instruction set '{name}' for kernels: use one of {names}"
+            ))
+        })
+    }
+
+    /// What kernels on this thread use: the best there is, unless [`Isa::use_everywhere`] or [`Isa::force`] says otherwise.
     pub fn current() -> Isa {
         CURRENT.get().unwrap_or_else(|| {
-            let best = Isa::available().pop().expect("plain arrays are always available");
-            CURRENT.set(Some(best));
-            best
+            let best = || Isa::available().pop().expect("plain arrays are always available");
+            let isa = *EVERYWHERE.get_or_init(best);
+            CURRENT.set(Some(isa));
+            isa
         })
+    }
+
+    /// Lets all kernels of this process use this instruction set: to see that nothing depends on it.
+    ///
+    /// # Errors
+    ///
+    /// If another one is in use already.
+    pub fn use_everywhere(self) -> Result<()> {
+        let used = *EVERYWHERE.get_or_init(|| self);
+        match used == self {
+            true => Ok(()),
+            false => Err(Error::setting(format!(
+                "kernels use {used} already: choose {self} before anything is computed"
+            ))),
+        }
     }
 
     /// Runs `f` with this instruction set for the kernels called on this thread: for tests and benchmarks.
@@ -282,3 +319,20 @@ macro_rules! with_block {
     };
 }
 pub(crate) use with_block;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kernels_use_already_stays() {
+        let current = Isa::current();
+        current.use_everywhere().unwrap();
+        for other in Isa::available().into_iter().filter(|&isa| isa != current) {
+            let message = other.use_everywhere().unwrap_err().to_string();
+            assert!(message.contains(&format!("use {current} already")), "{message}");
+        }
+        assert!(Isa::available().into_iter().all(|isa| Isa::named(&isa.to_string()).unwrap() == isa));
+        assert!(Isa::named("neon").unwrap_err().to_string().contains("plain"));
+    }
+}
