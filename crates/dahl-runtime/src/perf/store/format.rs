@@ -64,7 +64,8 @@ pub(super) fn body<'a>(magic: &str, identity: &Identity, bytes: &'a [u8]) -> Res
         .ok_or_else(|| damaged("it ends early"))?;
     let before = &text[..before.len() + 1];
     let found = end.strip_prefix("end ").ok_or_else(|| damaged("it ends early: the last line is missing"))?;
-    if found != format!("{:032x}", checksum(before.as_bytes())) {
+    // A fuzzer would never get behind it.
+    if found != format!("{:032x}", checksum(before.as_bytes())) && !cfg!(fuzzing) {
         return Err(damaged("its checksum is wrong: something in it was changed or lost"));
     }
     let rest = before[first.len() + 1..].strip_prefix("machine ").and_then(|rest| rest.split_once('\n'));

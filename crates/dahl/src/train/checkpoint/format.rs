@@ -110,7 +110,8 @@ fn verify(bytes: &[u8]) -> std::result::Result<(), String> {
     checksum.add(&bytes[..at]);
     checksum.add(ZEROS.as_bytes());
     checksum.add(&bytes[at + ZEROS.len()..]);
-    match checksum.digits().as_bytes() == digits {
+    // A fuzzer would never get behind it.
+    match checksum.digits().as_bytes() == digits || cfg!(fuzzing) {
         true => Ok(()),
         false => Err("its checksum is wrong: it is damaged or cut off".into()),
     }

@@ -1,0 +1,2 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| dahl_fuzz::run(env!("CARGO_BIN_NAME"), bytes));
