@@ -237,7 +237,7 @@ impl Step {
 
     /// The same by executing a plan.
     fn run(&self, machine: &Machine, lowered: &Lowered, plan: &Plan) -> Vec<f64> {
-        let pool = Arc::new(Pool::new(&machine.units));
+        let pool = Arc::new(Pool::new(&machine.units).expect("a few threads"));
         let mut store = Store::new();
         let w = store.add::<f64>("w", [self.side]).expect("a small state");
         assert_eq!(w, self.state);
@@ -308,11 +308,11 @@ pub fn plans(bytes: &[u8]) {
     let machine = if choices.once_in(4) { machine.with_test_unit() } else { machine };
     let (n_units, delays) = (machine.units.len(), u64::from(choices.byte()) << 8 | u64::from(choices.byte()));
     let planned = match choices.below(8) {
-        0 => Planned { plan: Plan::heuristic(&lowered, n_units), cut, lowered },
-        1 => Planned { plan: Plan::open(&lowered, Policy::Steal), cut, lowered },
-        2 => Planned { plan: Plan::open(&lowered, Policy::Eager), cut, lowered },
+        0 => Planned { plan: Plan::heuristic(&lowered, n_units).expect("a small plan"), cut, lowered },
+        1 => Planned { plan: Plan::open(&lowered, Policy::Steal).expect("a small plan"), cut, lowered },
+        2 => Planned { plan: Plan::open(&lowered, Policy::Eager).expect("a small plan"), cut, lowered },
         _ => {
-            let plan = Plan::fixed(&lowered, n_units);
+            let plan = Plan::fixed(&lowered, n_units).expect("a small plan");
             let planned = Planned { plan, cut, lowered };
             let text = shuffled(&step, &planned, &machine, &mut choices);
             let file = PlanFile::parse("random.plan", &text).expect("lines as dahl writes them");

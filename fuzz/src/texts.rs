@@ -39,7 +39,7 @@ pub fn cut(bytes: &[u8]) {
     assert_eq!(CutOptions::parse(&options.to_string()).expect("what dahl writes"), options);
     let graph = Step::small().graph;
     if let Ok(lowered) = Cut::heuristic(&graph, &options).and_then(|cut| lower(&graph, &cut)) {
-        let plan = Plan::heuristic(&lowered, 3);
+        let plan = Plan::heuristic(&lowered, 3).expect("a small plan");
         assert_eq!(plan.placement().expect("planned").sequence.len(), lowered.tasks().len());
     }
 }
