@@ -101,21 +101,24 @@ fn too_large(name: &str, shape: Shape) -> Error {
 /// A line of the program.
 type Line = Option<&'static Location<'static>>;
 
+/// How many groups have a partial result, how they are combined, and the line that recorded the task.
+type Pending = (usize, Accumulate, Line);
+
 /// Partial results of one buffer, not yet reduced.
 struct Partials {
     buffer: usize,
     dtype: Dtype,
     /// Bytes from one group's part to the next.
     stride: usize,
-    /// Byte range -> number of groups, how they are combined, and the line that recorded the task.
-    pending: BTreeMap<(usize, usize), (usize, Accumulate, Line)>,
+    /// What is pending for each byte range.
+    pending: BTreeMap<(usize, usize), Pending>,
     /// The longest of these ranges so far.
     longest: usize,
 }
 
 impl Partials {
     /// Takes out what is pending for these bytes.
-    fn take(&mut self, bytes: &Range<usize>) -> Vec<((usize, usize), (usize, Accumulate, Line))> {
+    fn take(&mut self, bytes: &Range<usize>) -> Vec<((usize, usize), Pending)> {
         // What begins earlier is too short to come so far.
         let from = (bytes.start.saturating_sub(self.longest), 0);
         let near = self.pending.range(from..(bytes.end, 0));
