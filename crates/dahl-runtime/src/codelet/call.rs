@@ -142,13 +142,22 @@ impl<'a> Call<'a> {
     /// # Panics
     /// If there is another view of it: two would alias.
     pub fn output<T: Element>(&self, i: usize) -> ViewMut<'_, T> {
-        assert!(i < 64 && self.taken.get() >> i & 1 == 0, "output {i} is taken twice");
+        let taken = self.take(i);
         let arg = self.spec.n_inputs + i;
         let (pointer, spec) = self.parts::<T>(arg);
         let is_shared = self.is_shared(arg);
+        ViewMut { pointer, len: spec.span(), spec, is_shared, memory: PhantomData, _taken: taken }
+    }
+
+    /// Output `i` for one user at a time.
+    ///
+    /// # Panics
+    /// If there is another.
+    fn take(&self, i: usize) -> Taken<'_> {
+        assert!(i < 64 && self.taken.get() >> i & 1 == 0, "output {i} is taken twice");
         let taken = Taken { all: &self.taken, bit: 1 << i };
         taken.all.set(taken.all.get() | taken.bit);
-        ViewMut { pointer, len: spec.span(), spec, is_shared, memory: PhantomData, _taken: taken }
+        taken
     }
 
     /// Whether an argument lies in the same memory as one that is on the other side of the arrow.
@@ -183,6 +192,7 @@ impl<'a> Call<'a> {
     /// Elementwise work: `out[i] = f(a[i])` over the region of output 0, which input 0 holds too. Both may be
     /// the same memory.
     pub fn map<T: Element>(&self, f: impl Fn(T) -> T) {
+        let _taken = self.take(0);
         let (from, a) = self.elementwise::<T>(0);
         let (to, out) = self.elementwise::<T>(self.spec.n_inputs);
         for_each_index(&out.region, |index| {
@@ -197,6 +207,7 @@ impl<'a> Call<'a> {
     /// Elementwise work on two inputs: `out[i] = f(a[i], b[i])` over the region of output 0, which inputs 0 and
     /// 1 hold too. The output may be the same memory as either.
     pub fn map2<T: Element>(&self, f: impl Fn(T, T) -> T) {
+        let _taken = self.take(0);
         let (first, a) = self.elementwise::<T>(0);
         let (second, b) = self.elementwise::<T>(1);
         let (to, out) = self.elementwise::<T>(self.spec.n_inputs);
@@ -233,6 +244,7 @@ impl<'a> Call<'a> {
     /// alike. Padding lanes are mapped too; the last piece is filled up with zeros whose images are dropped.
     #[inline(always)]
     pub fn map_flat<T: Element, const N: usize>(&self, f: impl Fn([T; N]) -> [T; N]) {
+        let _taken = self.take(0);
         let (from, len) = self.flat::<T>(0);
         let (to, _) = self.flat::<T>(self.spec.n_inputs);
         for at in (0..len - len % N).step_by(N) {
@@ -253,6 +265,7 @@ impl<'a> Call<'a> {
     /// [`Call::map2`] in pieces of `N` elements in memory order, as [`Call::map_flat`].
     #[inline(always)]
     pub fn map2_flat<T: Element, const N: usize>(&self, f: impl Fn([T; N], [T; N]) -> [T; N]) {
+        let _taken = self.take(0);
         let (first, len) = self.flat::<T>(0);
         let (second, _) = self.flat::<T>(1);
         let (to, _) = self.flat::<T>(self.spec.n_inputs);

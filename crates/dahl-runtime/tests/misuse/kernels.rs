@@ -85,6 +85,28 @@ fn there_are_no_slices_of_memory_that_is_read_and_written() -> Result<()> {
     Ok(())
 }
 
+/// Writes its output elementwise while it holds a slice of it.
+static TWICE: Codelet = Codelet::new("twice", "x[i] -> y[i]", 0.0, &[reference(twice)]);
+
+fn twice(call: &Call<'_>) -> Result<()> {
+    let mut y = call.output::<f32>(0);
+    let slice = y.contiguous();
+    call.map(|x: f32| x);
+    slice.fill(0.0);
+    Ok(())
+}
+
+#[test]
+fn an_output_has_one_user_at_a_time() -> Result<()> {
+    let runtime = runtime();
+    let arena = runtime.arena("work");
+    let x = arena.filled([3], 1.0f32)?;
+    let mut y = arena.zeros::<f32, 1>([3])?;
+    submit(&TWICE, "reference", &[&x], &mut [&mut y], Params::default())?;
+    assert_task_error(&y.read().map(|_| ()).unwrap_err(), "output 0 is taken twice");
+    Ok(())
+}
+
 /// Writes beside its region: `s` elements to the right.
 static BESIDE: Codelet = Codelet::new("beside", "y[i,j] -> y[i,j]", 0.0, &[reference(beside)]);
 

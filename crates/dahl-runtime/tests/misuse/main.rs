@@ -3,23 +3,21 @@
 
 #![cfg(not(feature = "shuttle"))]
 
+#[path = "../kernels/mod.rs"]
+mod codelets;
 mod kernels;
+mod limits;
 mod states;
 mod units;
 
+use codelets::reference;
 use dahl_runtime::Result;
-use dahl_runtime::array::Dtype;
-use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
+use dahl_runtime::codelet::{Call, Codelet};
 use dahl_runtime::engine::{Pool, Session};
 use dahl_runtime::graph::{Graph, Lowered, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan};
 use std::sync::Arc;
-
-/// The only implementation of a codelet.
-const fn reference(kernel: Kernel) -> Implementation {
-    Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
-}
 
 /// `y = x`, element by element.
 static COPY: Codelet = Codelet::new("copy", "x[i] -> y[i]", 0.0, &[reference(copy)]);

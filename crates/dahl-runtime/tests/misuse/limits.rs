@@ -1,9 +1,6 @@
 //! Sizes that no memory has and numbers that no type holds: each is a sentence, and never a plan.
 
-#![cfg(not(feature = "shuttle"))]
-
-mod kernels;
-
+use super::codelets::{COPY, MATMUL, SHIFT};
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session};
@@ -12,7 +9,6 @@ use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Cut, CutOptions, Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
 use dahl_runtime::{Error, ErrorKind, Result};
-use kernels::{COPY, MATMUL, SHIFT};
 use std::sync::Arc;
 
 /// What becomes of a graph that is cut into tiles of this size along its rows, if that is said.
