@@ -109,9 +109,11 @@ fn given(name: &str) -> Folder {
     let (run, trace) = (folder.file("run"), folder.file("trace.json"));
     success(&["train", "--limit", "16", "--epochs", "1", "--workers", "1", "--checkpoint", &run]);
     success(&["train", "--limit", "16", "--steps", "1", "--workers", "1", "--trace", &trace]);
-    let newest =
-        fs::read_dir(&run).expect("a folder").next().expect("a checkpoint").expect("an entry").path();
-    fs::copy(newest, folder.0.join("weights.safetensors")).expect("copied");
+    let entries = fs::read_dir(&run).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut checkpoints =
+        entries.filter(|path| path.extension().is_some_and(|ending| ending == "safetensors"));
+    fs::copy(checkpoints.next().expect("a checkpoint"), folder.0.join("weights.safetensors"))
+        .expect("copied");
     folder
 }
 

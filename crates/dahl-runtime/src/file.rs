@@ -94,7 +94,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     // A link to nowhere is not followed, and a pipe is not waited for.
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            waitless::open(path, OpenOptions::new().read(true).write(true))
+            waitless::open(path, OpenOptions::new().write(true))
         }
         opened => opened,
     }
