@@ -73,7 +73,7 @@ impl Trained {
             let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
             let data = open::data(data, &options, args.json)?;
             let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
-            check_classes(&data, model.classes()?, &[])?;
+            check_classes(&data, &model, &[])?;
             let weights = Tensors::load(&args.checkpoint)?;
             model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;
             // By the weights: counts of batches have 64 bits, too.
@@ -127,8 +127,7 @@ impl Trained {
         }
         let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
         let data = open(&self.spec, &self.options, is_quiet)?;
-        let n = if self.classes.is_empty() { self.model.classes()? } else { self.classes.len() };
-        check_classes(&data, n, &self.classes)?;
+        check_classes(&data, &self.model, &self.classes)?;
         Ok(Cow::Owned(data))
     }
 
@@ -138,9 +137,10 @@ impl Trained {
     }
 }
 
-/// Refuses data of other classes than the `n` that a model was trained on, or with other names, where those are known: what would
+/// Refuses data of other classes than those that a model was trained on, or with other names, where those are known: what would
 /// be counted as right or wrong means nothing.
-fn check_classes(data: &Dataset, n: usize, names: &[String]) -> Result<()> {
+pub fn check_classes(data: &Dataset, model: &Sequential, names: &[String]) -> Result<()> {
+    let n = if names.is_empty() { model.classes()? } else { names.len() };
     let (name, n_here) = (&data.name, data.classes);
     if n_here != n {
         let are_numbers = data.class_names.iter().enumerate().all(|(i, name)| *name == i.to_string());

@@ -103,7 +103,7 @@ fn checking_data_with_too_little_memory() {
     for part in ["train", "t10k"] {
         let images = [header(3, &[20_000, 16, 16]), vec![7; 20_000 * 256]].concat();
         fs::write(folder.0.join(format!("{part}-images-idx3-ubyte")), images).expect("written");
-        let labels = [header(1, &[20_000]), vec![1; 20_000]].concat();
+        let labels = [header(1, &[20_000]), [0, 1].repeat(10_000)].concat();
         fs::write(folder.0.join(format!("{part}-labels-idx1-ubyte")), labels).expect("written");
     }
     check(&["data", "check", &folder.file(""), "--threads", "2"], 1);

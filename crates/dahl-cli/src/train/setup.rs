@@ -7,6 +7,7 @@ use super::{Args, resume};
 use crate::measured::Measured;
 use crate::open;
 use crate::output::say;
+use crate::trained::check_classes;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
@@ -71,6 +72,8 @@ impl Job {
                     let fits = kept.model.set_tensors(&checkpoint.tensors);
                     fits.context("the checkpoint contradicts itself")?;
                 }
+                check_classes(&data, &kept.model, &kept.classes)
+                    .context("the run of this checkpoint cannot go on")?;
                 (kept.name, kept.model)
             }
             (spec, _) => {
