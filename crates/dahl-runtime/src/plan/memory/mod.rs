@@ -9,7 +9,8 @@
 //!
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
 //! what ([`Before`]), and each buffer looks at as many segments of memory as there are ([`Space`]): in a fixed order some
-//! dozens per worker, in an open one, where nearly nothing is shared, whole blocks of them at once.
+//! dozens per worker, in an open one, where nearly nothing is shared, whole blocks of them at once. Where thousands of buffers
+//! are kept for long and take turns with others, as in networks of thousands of layers, that is quadratic.
 
 mod before;
 mod space;
