@@ -24,7 +24,7 @@ use super::real::Real;
 use crate::error::{Error, Result};
 use std::cell::Cell;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An instruction set that `lanes` kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub(crate) enum Proof {
     Avx512(avx512::Avx512),
 }
 
-/// What kernels use on threads that were told nothing else, once it is known.
-static EVERYWHERE: OnceLock<Isa> = OnceLock::new();
+/// What kernels use on threads that were told nothing else: its place in [`Isa::available`], counted from 1, once it is known.
+static EVERYWHERE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// What kernels on this thread use, once it is known.
@@ -83,8 +83,8 @@ impl Isa {
     /// What kernels on this thread use: the best there is, unless [`Isa::use_everywhere`] or [`Isa::force`] says otherwise.
     pub fn current() -> Isa {
         CURRENT.get().unwrap_or_else(|| {
-            let best = || Isa::available().pop().expect("plain arrays are always available");
-            let isa = *EVERYWHERE.get_or_init(best);
+            let available = Isa::available();
+            let isa = Isa::settle(&available, available.len());
             CURRENT.set(Some(isa));
             isa
         })
@@ -96,13 +96,21 @@ impl Isa {
     ///
     /// If another one is in use already.
     pub fn use_everywhere(self) -> Result<()> {
-        let used = *EVERYWHERE.get_or_init(|| self);
+        let available = Isa::available();
+        let own = available.iter().position(|&isa| isa == self).map_or(available.len(), |i| i + 1);
+        let used = Isa::settle(&available, own);
         match used == self {
             true => Ok(()),
             false => Err(Error::setting(format!(
                 "kernels use {used} already: choose {self} before anything is computed"
             ))),
         }
+    }
+
+    /// What is used everywhere: the one at this place, unless another was settled on before.
+    fn settle(available: &[Isa], place: usize) -> Isa {
+        let settled = EVERYWHERE.compare_exchange(0, place, Ordering::Relaxed, Ordering::Relaxed);
+        available[settled.map_or_else(|before| before, |_| place) - 1]
     }
 
     /// Runs `f` with this instruction set for the kernels called on this thread: for tests and benchmarks.
