@@ -13,9 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 /// What stands where a path is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +94,6 @@ const NO_PATHS: &str = "BATCH BY CLASSES CxHxW DEVICES DTYPE EPOCHS LR MODES MOM
 /// Arguments that are no paths, although others whose values are called the same are.
 const NOR_THESE: &[&str] = &["train --impl"];
 
-/// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// More address space than any of these commands needs, and less than what has no end.
 const MAX_KIB: u64 = 8 << 20;
 /// Somebody without rights.
@@ -124,22 +120,9 @@ fn bounded(arguments: &[&str]) -> Output {
 
 /// The same for a command that is changed before it is started; nothing if it cannot be.
 fn bounded_as(arguments: &[&str], change: impl FnOnce(&mut Command)) -> Option<Output> {
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -v $0 && exec \"$@\"", &MAX_KIB.to_string(), env!("CARGO_BIN_EXE_dahl")]);
-    command.args(arguments).env("DAHL_CACHE", command::CACHE);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = command::within(MAX_KIB, arguments);
     change(&mut command);
-    let mut child = command.spawn().ok()?;
-    let begun = Instant::now();
-    // What these commands print fits into a pipe.
-    while child.try_wait().expect("a child").is_none() {
-        if begun.elapsed() > PATIENCE {
-            child.kill().expect("ended");
-            panic!("{arguments:?} hangs: {:?}", child.wait_with_output());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().ok()
+    Some(command::ended(command.spawn().ok()?, format!("{arguments:?}")))
 }
 
 /// What is wrong with the end of a command that should have failed with a sentence.

@@ -7,33 +7,15 @@ mod command;
 use command::{Folder, success};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-/// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::process::Output;
 
 /// How many limits are tried, from too little for anything to enough.
 const N_LIMITS: u64 = 40;
 
 /// Runs the command with so much address space, and ends it if it hangs.
 fn within(kib: u64, arguments: &[&str]) -> Output {
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -v $0 && exec \"$@\"", &kib.to_string(), env!("CARGO_BIN_EXE_dahl")]);
-    command.args(arguments).env("DAHL_CACHE", command::CACHE);
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sh runs");
-    let begun = Instant::now();
-    // What these commands print fits into a pipe.
-    while child.try_wait().expect("a child").is_none() {
-        if begun.elapsed() > PATIENCE {
-            child.kill().expect("ended");
-            panic!("{arguments:?} hangs with {kib} KiB: {:?}", child.wait_with_output());
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    child.wait_with_output().expect("its output")
+    let child = command::within(kib, arguments).spawn().expect("sh runs");
+    command::ended(child, format!("{arguments:?} with {kib} KiB"))
 }
 
 /// The least that the command needs to begin: below, the loader of programs fails, and nobody can do anything about it.

@@ -6,7 +6,9 @@ use serde_json::Value;
 use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A folder of our own that goes with the test.
 pub struct Folder(pub PathBuf);
@@ -55,6 +57,31 @@ pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dahl"));
     command.args(arguments).env("DAHL_CACHE", CACHE);
     command
+}
+
+/// The command with so much address space, to be started.
+pub fn within(kib: u64, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v $0 && exec \"$@\"", &kib.to_string(), env!("CARGO_BIN_EXE_dahl")]);
+    command.args(arguments).env("DAHL_CACHE", CACHE);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A command that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What a command has printed when it has ended; it is ended if it hangs. What it prints must fit into a pipe.
+pub fn ended(mut child: Child, what: impl Display) -> Output {
+    let begun = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begun.elapsed() > PATIENCE {
+            child.kill().expect("ended");
+            panic!("{what} hangs: {:?}", child.wait_with_output());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().expect("its output")
 }
 
 pub fn dahl(arguments: &[&str]) -> Output {
