@@ -129,7 +129,7 @@ fn counted(train: &IdxFile, test: &IdxFile) -> Result<usize> {
             format!(
                 "expected labels from 0 to {largest} as in {}, but label number {at} is {}; take \
                  both files from the same data set, or say how many classes there are (--classes)",
-                train.path.display(),
+                shown::path(&train.path),
                 test.bytes[at]
             ),
         ));
