@@ -8,9 +8,8 @@
 //! after the first and before the last. Ring buffers and state are never shared.
 //!
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
-//! what ([`Before`]), and each buffer looks at as many segments of memory as there are ([`Space`]): in a fixed order some
-//! dozens per worker, in an open one, where nearly nothing is shared, whole blocks of them at once. Where thousands of buffers
-//! are kept for long and take turns with others, as in networks of thousands of layers, that is quadratic.
+//! what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and many others are each touched
+//! by hundreds of tasks that do not wait for each other.
 
 mod before;
 mod space;
