@@ -23,12 +23,12 @@ pub mod loss;
 pub mod measure;
 mod memory;
 pub mod model;
-pub mod op;
 pub mod optim;
-pub mod random;
 pub mod tensors;
 pub mod train;
 pub mod tune;
 
+pub use dahl_op as op;
+pub use dahl_op::random;
 pub use error::{Error, ErrorKind, Result};
 pub use train::Trainer;

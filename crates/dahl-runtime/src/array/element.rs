@@ -101,6 +101,7 @@ macro_rules! elements {
     (@is_float integer) => { false };
 
     (@methods float) => {
+        #[inline(always)]
         fn widen(self) -> f64 {
             f64::from(self)
         }
@@ -120,6 +121,7 @@ macro_rules! elements {
         }
     };
     (@methods integer) => {
+        #[inline(always)]
         fn widen(self) -> f64 {
             f64::from(self)
         }

@@ -10,12 +10,12 @@ use super::state::Part;
 use super::step::StepKind;
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
-use crate::op::real::Real;
+use crate::op::Float;
 use dahl_runtime::graph::Var;
 use std::ops::ControlFlow;
 
 /// The error for a slice in which the loss of one step was not finite.
-pub(super) fn explain<T: Real>(
+pub(super) fn explain<T: Float>(
     run: &mut Run<'_, T>,
     prepared: &mut Prepared,
     before: &[Vec<T>],
@@ -39,7 +39,7 @@ pub(super) fn explain<T: Real>(
 }
 
 /// Refuses weights and statistics that are not finite: what comes of them is not either, and nobody wants to save them.
-pub(super) fn check<T: Real>(run: &Run<'_, T>, step: u64) -> Result<()> {
+pub(super) fn check<T: Float>(run: &Run<'_, T>, step: u64) -> Result<()> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
     let weights = not_finite("weights", run.store.get::<T>(run.state.weights), &parameters);
     let statistics = run.state.statistics.map(|id| run.store.get::<T>(id));
@@ -50,7 +50,7 @@ pub(super) fn check<T: Real>(run: &Run<'_, T>, step: u64) -> Result<()> {
 }
 
 /// The first array that holds a number that is not finite.
-fn find<T: Real>(
+fn find<T: Float>(
     run: &mut Run<'_, T>,
     prepared: &mut Prepared,
     before: &[Vec<T>],
@@ -100,10 +100,10 @@ fn find<T: Real>(
 }
 
 /// A sentence about the first number in an array that is not finite.
-fn not_finite<T: Real>(name: &str, values: &[T], parameters: &[NamedParameter]) -> Option<String> {
-    let at = values.iter().position(|value| !value.wide().is_finite())?;
-    let n = values.iter().filter(|value| !value.wide().is_finite()).count();
-    let value = values[at].wide();
+fn not_finite<T: Float>(name: &str, values: &[T], parameters: &[NamedParameter]) -> Option<String> {
+    let at = values.iter().position(|value| !value.widen().is_finite())?;
+    let n = values.iter().filter(|value| !value.widen().is_finite()).count();
+    let value = values[at].widen();
     let owner = parameters.iter().rfind(|named| name == "weights" && named.offset <= at);
     let of = owner.map_or(name, |named| named.name.as_str());
     Some(format!("the first that is not finite is {of}, with {n} such numbers (the first {value})"))

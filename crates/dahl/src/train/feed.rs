@@ -3,7 +3,7 @@
 use super::step::{Step, StepInfo};
 use crate::dataset::{Batches, Split};
 use crate::error::{Error, Result};
-use crate::op::real::Real;
+use crate::op::Float;
 use dahl_runtime::engine::Ports;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Feed {
 
     /// Fills the ports of the next step, which takes these images. After an image that cannot be had, nothing of the run
     /// counts any more.
-    pub fn fill<T: Real>(
+    pub fn fill<T: Float>(
         &mut self,
         step: &Step,
         ports: &mut Ports<'_>,

@@ -15,7 +15,7 @@ use super::{Trainer, diagnose};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::model::Sequential;
-use crate::op::real::Real;
+use crate::op::Float;
 use crate::random::Stream;
 use dahl_runtime::engine::Workspace;
 use dahl_runtime::machine::{HOST, peak_resident_bytes};
@@ -29,7 +29,7 @@ use std::time::Instant;
 const SLICE: u64 = 512;
 
 /// Trains a model, telling about everything as it happens.
-pub(super) fn fit<T: Real>(
+pub(super) fn fit<T: Float>(
     trainer: &Trainer,
     model: &mut Sequential,
     data: &Dataset,
@@ -86,7 +86,7 @@ enum End {
     Stopped,
 }
 
-impl<'a, T: Real> Fit<'a, T> {
+impl<'a, T: Float> Fit<'a, T> {
     fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let start = Instant::now();
         let mut run = Run::<T>::new(trainer, model, data)?;
@@ -382,7 +382,7 @@ impl Slice {
 }
 
 /// Sums over all test images.
-pub(super) fn evaluate<T: Real>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
+pub(super) fn evaluate<T: Float>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
     let order: Vec<u32> = (0..run.data.test.len() as u32).collect();
     let mut feed = run.feed(Part::Test, order.clone().into_iter());
     let (mut all, mut left) = (Sums::default(), &order[..]);

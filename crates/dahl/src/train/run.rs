@@ -9,7 +9,7 @@ use super::step::{Recipe, Step, StepKind};
 use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
-use crate::op::real::Real;
+use crate::op::Float;
 use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store, Workspace};
 use dahl_runtime::plan::{PlanFile, Planned};
 use std::marker::PhantomData;
@@ -34,7 +34,7 @@ pub(super) struct Run<'a, T> {
     element: PhantomData<T>,
 }
 
-impl<'a, T: Real> Run<'a, T> {
+impl<'a, T: Float> Run<'a, T> {
     pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
@@ -144,7 +144,7 @@ impl<'a, T: Real> Run<'a, T> {
 
     /// The weights and statistics as they are now.
     pub fn values(&self) -> (Vec<f64>, Vec<f64>) {
-        let wide = |id| self.store.get::<T>(id).iter().map(|value| value.wide()).collect();
+        let wide = |id| self.store.get::<T>(id).iter().map(|value| value.widen()).collect();
         (wide(self.state.weights), self.state.statistics.map_or(Vec::new(), wide))
     }
 
@@ -184,7 +184,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to; both may end the run, after the
     /// steps that are under way. Returns how many there were.
-    pub fn run<T: Real>(
+    pub fn run<T: Float>(
         &mut self,
         store: &mut Store,
         count: u64,
@@ -203,7 +203,7 @@ impl Prepared {
             |i, outputs| {
                 let metrics = step.metrics.as_ref().map_or(Metrics::default(), |metrics| {
                     let metrics = outputs.get::<T>(metrics);
-                    Metrics { loss: metrics[0].wide(), correct: metrics[1].wide(), n_images: n }
+                    Metrics { loss: metrics[0].widen(), correct: metrics[1].widen(), n_images: n }
                 });
                 if collect(i, metrics, outputs).is_break() {
                     handle.stop();

@@ -8,7 +8,7 @@ use super::{Checkpoint, Trainer};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
-use crate::op::real::Real;
+use crate::op::Float;
 use crate::optim::Decay;
 use crate::tensors::{Tensor, Tensors};
 use dahl_runtime::graph::StateId;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The checkpoint of a run between two steps; `settings` are those of the whole run.
-pub(super) fn checkpoint<T: Real>(
+pub(super) fn checkpoint<T: Float>(
     run: &Run<'_, T>,
     position: &Position,
     settings: &BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub(super) fn checkpoint<T: Real>(
     let mut tensors = Tensors::new();
     for (id, name, named) in contents(run)? {
         let range = named.offset..named.offset + named.parameter.shape.len();
-        let values: Vec<f64> = run.store.get::<T>(id)[range].iter().map(|value| value.wide()).collect();
+        let values: Vec<f64> = run.store.get::<T>(id)[range].iter().map(|value| value.widen()).collect();
         tensors.insert(name, Tensor::from_f64(T::DTYPE, &named.parameter.shape, &values)?);
     }
     let mut settings = settings.clone();
@@ -36,7 +36,7 @@ pub(super) fn checkpoint<T: Real>(
 }
 
 /// Puts a checkpoint into a run that has these settings, and says where it is then.
-pub(super) fn restore<T: Real>(
+pub(super) fn restore<T: Float>(
     run: &mut Run<'_, T>,
     checkpoint: &Checkpoint,
     settings: &BTreeMap<String, String>,
@@ -112,7 +112,7 @@ const ON: &str = "on";
 const OFF: &str = "off";
 
 /// Every array of a run that training changes, parameter by parameter, with the name it has in a checkpoint.
-fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
+fn contents<T: Float>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
     let mut contents = Vec::new();
     let mut add = |id: StateId, prefix: &str, named: &[NamedParameter]| {
@@ -129,7 +129,7 @@ fn contents<T: Real>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedPara
 }
 
 /// The settings that bits depend on, which must be the same when a run goes on, once all steps are planned.
-pub(super) fn settings<T: Real>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
+pub(super) fn settings<T: Float>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
         ("model".to_string(), run.model.to_toml()),

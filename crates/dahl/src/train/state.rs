@@ -4,7 +4,7 @@ use super::Trainer;
 use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
-use crate::op::real::Real;
+use crate::op::Float;
 use dahl_runtime::engine::Store;
 use dahl_runtime::graph::StateId;
 
@@ -38,7 +38,7 @@ pub(super) struct State {
 
 impl State {
     /// Puts a model and a data set into a store.
-    pub fn new<T: Real>(
+    pub fn new<T: Float>(
         store: &mut Store,
         trainer: &Trainer,
         model: &Sequential,

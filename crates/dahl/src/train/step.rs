@@ -6,7 +6,7 @@ use crate::layer::{Mode, Tape};
 use crate::loss::Loss;
 use crate::model::Sequential;
 use crate::op;
-use crate::op::real::Real;
+use crate::op::Float;
 use crate::optim::Optimizer;
 use crate::random::Stream;
 use dahl_runtime::array::Dtype;
@@ -220,7 +220,7 @@ impl Step {
     }
 
     /// Fills the ports for a batch of these images, but for the pixels of those that do not lie in memory.
-    pub fn feed<T: Real>(&self, ports: &mut Ports<'_>, images: &[u32], info: StepInfo) {
+    pub fn feed<T: Float>(&self, ports: &mut Ports<'_>, images: &[u32], info: StepInfo) {
         let index = ports.get_mut::<u32>(&self.index);
         match self.streamed {
             None => index.copy_from_slice(images),
@@ -243,7 +243,7 @@ impl Step {
         Ok(())
     }
 
-    fn feed_numbers<T: Real>(&self, ports: &mut Ports<'_>, info: StepInfo) {
+    fn feed_numbers<T: Float>(&self, ports: &mut Ports<'_>, info: StepInfo) {
         if let Some(rate) = &self.rate {
             ports.get_mut::<T>(rate)[0] = T::from_f64(info.rate);
         }

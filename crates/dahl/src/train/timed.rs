@@ -8,7 +8,7 @@ use super::step::{StepInfo, StepKind};
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::model::Sequential;
-use crate::op::real::Real;
+use crate::op::Float;
 use dahl_runtime::trace::Trace;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub type Turns<'a> = dyn FnMut(u64, Duration) -> Result<Turn> + 'a;
 const MANY_STEPS: u64 = 1 << 48;
 
 /// Prepares a full training step and lets `with` run it.
-pub(super) fn in_turns<T: Real, R>(
+pub(super) fn in_turns<T: Float, R>(
     trainer: &Trainer,
     model: &Sequential,
     data: &Dataset,

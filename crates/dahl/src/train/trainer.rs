@@ -10,7 +10,7 @@ use super::{Checkpoint, FolderLock, saved};
 use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
 use crate::model::Sequential;
-use crate::op::real::Real;
+use crate::op::Float;
 use crate::optim::{LearningRate, Optimizer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::Lowered;
@@ -439,7 +439,7 @@ impl Trainer {
         Ok(())
     }
 
-    fn evaluate_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
+    fn evaluate_in<T: Float>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
         let mut run = Run::<T>::new(self, model, data)?;
         let mut steps = run.prepare_all(Part::Test)?;
         let sums = fit::evaluate(&mut run, &mut steps)?;
@@ -447,7 +447,7 @@ impl Trainer {
         Ok(Evaluation { loss, accuracy, n_images: sums.n_images })
     }
 
-    fn predict_in<T: Real>(&self, model: &Sequential, data: &Dataset) -> Result<Vec<Vec<f64>>> {
+    fn predict_in<T: Float>(&self, model: &Sequential, data: &Dataset) -> Result<Vec<Vec<f64>>> {
         let mut run = Run::<T>::new(self, model, data)?;
         let mut rows = Vec::new();
         let mut next = 0;
@@ -466,7 +466,7 @@ impl Trainer {
                 },
                 |_, _, outputs| {
                     let values = outputs.get::<T>(&probabilities);
-                    let row = |row: &[T]| row.iter().map(|value| value.wide()).collect();
+                    let row = |row: &[T]| row.iter().map(|value| value.widen()).collect();
                     rows.extend(values.chunks_exact(values.len() / n).map(row));
                     ControlFlow::Continue(())
                 },
@@ -477,7 +477,7 @@ impl Trainer {
     }
 
     #[expect(clippy::type_complexity, reason = "a dump, and the weights and statistics after it")]
-    fn replay_in<T: Real>(
+    fn replay_in<T: Float>(
         &self,
         model: &Sequential,
         data: &Dataset,
@@ -503,7 +503,7 @@ impl Trainer {
                 }
                 dump.losses.push(metrics.loss);
                 if i == 0 {
-                    let wide = |var| outputs.get::<T>(var).iter().map(|value| value.wide()).collect();
+                    let wide = |var| outputs.get::<T>(var).iter().map(|value| value.widen()).collect();
                     (dump.logits, dump.gradients) = (wide(&logits), wide(&gradients));
                 }
                 ControlFlow::Continue(())
