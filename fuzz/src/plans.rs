@@ -5,14 +5,15 @@
 
 use super::choices::Choices;
 use dahl_runtime::Result;
-use dahl_runtime::arena::ALIGN;
 use dahl_runtime::array::Dtype;
+use dahl_runtime::bytes::ALIGN;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{BufferKind, Graph, Lowered, StateId, Var, lower};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan, PlanFile, Planned};
+use dahl_runtime::plan::{Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use super::plans::Step;
 use dahl::model::Sequential;
 use dahl_runtime::graph::lower;
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::machine::MachineFile;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 
 /// A model file, read with images of 8 x 8 in ten classes and without any.
 pub fn model(bytes: &[u8]) {

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use dahl::op::CODELETS;
 use dahl::op::simd::Isa;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::plan::{CutOptions, FEW};
+use dahl_runtime::graph::{CutOptions, FEW};
 use std::time::Duration;
 
 /// Element types that can be computed in.

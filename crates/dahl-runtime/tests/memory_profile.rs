@@ -5,8 +5,9 @@
 mod kernels;
 
 use dahl_runtime::array::Dtype;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Graph;
-use dahl_runtime::plan::{CutOptions, Plan, Planned};
+use dahl_runtime::plan::{Plan, Planned};
 use dahl_runtime::schedule::Policy;
 use kernels::{BLEND, COPY};
 

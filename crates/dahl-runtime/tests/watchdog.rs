@@ -5,9 +5,10 @@
 use dahl_runtime::array::{Dtype, Params, submit};
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 use dahl_runtime::runtime::Options;
 use dahl_runtime::schedule::Policy;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};

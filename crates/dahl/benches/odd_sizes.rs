@@ -11,9 +11,9 @@ use dahl::measure::{Effort, machine};
 use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::array::Dtype;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Task;
 use dahl_runtime::machine::Hardware;
-use dahl_runtime::plan::CutOptions;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -4,9 +4,10 @@ use dahl::op;
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 use std::sync::Arc;
 
 fn main() -> Result<()> {

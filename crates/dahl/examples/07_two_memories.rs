@@ -5,9 +5,10 @@ use dahl::op;
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, Lowered};
 use dahl_runtime::machine::{HOST, Machine};
-use dahl_runtime::plan::{CutOptions, Plan, Planned};
+use dahl_runtime::plan::{Plan, Planned};
 use std::sync::Arc;
 
 /// Four steps of `w -= rate * sum over the batch of relu(x w') x`; the weights, and how many tasks each unit executed.

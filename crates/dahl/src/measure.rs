@@ -11,11 +11,12 @@ use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{
     Bandwidth, Hardware, Machine, Measured, Place, Rate, Stream, n_cores, pin_current_thread,
 };
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 use std::io;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::thread;

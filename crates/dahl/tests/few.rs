@@ -6,8 +6,8 @@ use dahl::layer::{Conv2d, Dropout};
 use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::array::{Dtype, Layout};
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::CutOptions;
 
 /// Whether some task of a step on batches of this size, cut by these implementations, works in lanes.
 fn has_lanes(model: &Sequential, batch: usize, dtype: Dtype, names: &str) -> bool {

@@ -8,9 +8,10 @@ use dahl::optim::Optimizer;
 use dahl::train::{Checkpoint, Schedule};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, Role, Var, fuse};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, PlanFile};
+use dahl_runtime::plan::PlanFile;
 use std::fs;
 use std::path::Path;
 

@@ -13,9 +13,10 @@ use dahl::random::Stream;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, Plan, Planned};
+use dahl_runtime::plan::{Plan, Planned};
 use std::slice::from_ref;
 use std::sync::Arc;
 

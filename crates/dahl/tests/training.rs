@@ -8,8 +8,8 @@ use dahl::train::{Checkpoint, Event, FolderLock, Report};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::CutOptions;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ use crate::parse;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
 use dahl::train::Checkpoint;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::graph::CutOptions;
 use std::ffi::OsString;
 
 /// The note under which a checkpoint keeps the arguments, one per line.

@@ -6,9 +6,9 @@ use crate::exit::Exit;
 use crate::measured::Measured;
 use crate::output::{count, say};
 use anyhow::{Result, bail};
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::n_cores;
 use dahl_runtime::perf::Models;
-use dahl_runtime::plan::CutOptions;
 use serde_json::json;
 
 /// What to calibrate.

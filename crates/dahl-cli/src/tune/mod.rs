@@ -10,7 +10,7 @@ use crate::parse::{CLASSES, DtypeArg, at_least_one, batch, classes, image_shape,
 use anyhow::Result;
 use dahl::model::Sequential;
 use dahl::tune::Subject;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::graph::CutOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 use rounds::Effort;
 use std::io::{IsTerminal, stderr};

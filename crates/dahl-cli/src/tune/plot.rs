@@ -3,7 +3,7 @@
 use super::sweep::Case;
 use crate::output::thousands;
 use dahl_runtime::codelet::relation::TileSize;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::graph::CutOptions;
 use std::fmt::Write;
 
 /// Colours that most eyes can tell apart, on white.

@@ -5,9 +5,10 @@ use crate::measured::learn;
 use crate::output::count;
 use anyhow::{Context, Result, bail};
 use dahl::tune::Subject;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::perf::{Costs, Models, Sources, predict};
-use dahl_runtime::plan::{CutOptions, Planned};
+use dahl_runtime::plan::Planned;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
 

@@ -9,9 +9,9 @@ use crate::open;
 use crate::output::{count, say, thousands};
 use crate::parse::{tiles, workers};
 use anyhow::Result;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{Hardware, n_cores};
 use dahl_runtime::perf::{Costs, Models};
-use dahl_runtime::plan::CutOptions;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -7,14 +7,12 @@
 //!
 //! Memory belongs to the runtime; an arena only names its blocks.
 
-mod bytes;
 mod slab;
 
-pub use bytes::ALIGN;
-pub(crate) use bytes::Bytes;
 pub(crate) use slab::{BlockId, Slabs};
 
 use crate::array::{Array, Element, Place, Raw, checked_bytes};
+use crate::bytes::ALIGN;
 use crate::error::Result;
 use crate::runtime::Inner;
 use crate::sync::{Arc, Mutex, lock};

@@ -4,7 +4,7 @@
 //! as no task on its allocations is unfinished, and at the latest with the runtime, after its workers have stopped. A holder that is forgotten
 //! rather than dropped never retires its blocks; that costs memory, never safety.
 
-use super::bytes::Bytes;
+use crate::bytes::Bytes;
 use crate::engine::submit::Tasks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, lock};

@@ -1,13 +1,10 @@
-//! Arrays, and what they are made of: element types, shapes, regions and memory layouts.
+//! Arrays that a program holds, and whose tasks it submits one by one.
 //!
 //! A program holds an [`Array`] (which borrows its [arena](crate::arena::Arena)) or an [`Owned`] one, hands it to
 //! tasks ([`submit`]), cuts it into parts ([`Array::split_mut`]) and looks at it ([`Array::read`]). The borrow
 //! checker orders conflicting uses; the runtime orders the tasks. [`ownership`] shows what compiles and what does
 //! not.
 
-mod element;
-mod shape;
-mod layout;
 mod raw;
 mod place;
 mod dense;
@@ -43,17 +40,16 @@ pub use compare::{
     Comparable, Comparison, Distance, Mismatch, Tolerance, assert_close, compare, compare_pairs,
 };
 pub use dense::{Array, Block, Matrix, Scalar, Tensor, Vector};
-pub use element::{Dtype, Element, PerElement};
 pub use guard::{ReadGuard, WriteGuard};
-pub use layout::Layout;
 pub use owned::{Owned, OwnedBlock, OwnedMatrix, OwnedScalar, OwnedTensor, OwnedVector};
-pub use shape::{MAX_RANK, Region, Shape};
 pub use split::{Split, SplitMut};
-pub use submit::{AnyArray, AnyArrayMut, BEST, Params, infer_shapes, submit, submit_in_place};
+pub use submit::{AnyArray, AnyArrayMut, Params, infer_shapes, submit, submit_in_place};
 pub use values::Values;
 pub use view::Part;
 
 pub use crate::codelet::relation::TileSize;
+pub use crate::engine::submit::BEST;
+pub use crate::shape::{Dtype, Element, Layout, MAX_RANK, PerElement, Region, Shape};
 
 pub(crate) use place::Place;
 pub(crate) use raw::{Raw, checked_bytes};

@@ -104,9 +104,6 @@ pub struct Params<'p> {
     pub urgent: bool,
 }
 
-/// Names the best implementation there is: the last one listed that can take the arrays as they lie in memory.
-pub const BEST: &str = "best";
-
 /// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`]). Returns at once.
 ///
 /// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that it

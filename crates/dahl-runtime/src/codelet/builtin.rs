@@ -1,9 +1,9 @@
 //! The kernels that lowering itself inserts: assembling a region from tiles, and reducing partial results.
 
 use super::{Call, Kernel};
-use crate::array::{Dtype, Element, PerElement};
 use crate::codelet::relation::Accumulate;
 use crate::error::Result;
+use crate::shape::{Dtype, Element, PerElement};
 
 /// The name of the assembling task in plans and traces.
 pub const ASSEMBLE: &str = "assemble";

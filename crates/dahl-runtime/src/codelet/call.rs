@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "turns the engine's raw pointers into views for kernels")]
 
 use super::pieces::{Pieces, PiecesMut};
-use crate::array::{Dtype, Element, Layout, Region, Shape};
+use crate::shape::{Dtype, Element, Layout, Region, Shape};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::slice;
@@ -295,7 +295,7 @@ pub fn for_each_index(region: &Region, mut f: impl FnMut(&[usize])) {
         return;
     }
     let rank = region.rank();
-    let mut index = [0; crate::array::MAX_RANK];
+    let mut index = [0; crate::shape::MAX_RANK];
     index[..rank].copy_from_slice(region.lo());
     loop {
         f(&index[..rank]);
@@ -469,7 +469,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
         };
         let (rank, shape) = (region.rank(), region.shape());
         // The first index of every run: one per group of samples and row, or a single one.
-        let mut ranges = [(); crate::array::MAX_RANK].map(|()| 0..1);
+        let mut ranges = [(); crate::shape::MAX_RANK].map(|()| 0..1);
         let mut len = shape[rank - 1];
         if rank > 1 {
             ranges[0] = 0..shape[0].div_ceil(lanes);
@@ -477,7 +477,7 @@ impl<'a, T: Element> ViewMut<'a, T> {
             ranges[rank - 1] = region.lo()[rank - 1]..region.lo()[rank - 1] + 1;
             len *= lanes;
         }
-        let mut first = [0; crate::array::MAX_RANK];
+        let mut first = [0; crate::shape::MAX_RANK];
         for_each_index(&Region::new(&ranges[..rank]), |index| {
             first[..rank].copy_from_slice(index);
             first[0] = region.lo()[0] + index[0] * lanes;
@@ -553,7 +553,7 @@ impl ArgSpec {
         if self.region.is_empty() {
             return 0;
         }
-        let mut last = [0; crate::array::MAX_RANK];
+        let mut last = [0; crate::shape::MAX_RANK];
         for (index, end) in last.iter_mut().zip(self.region.hi()) {
             *index = end - 1;
         }

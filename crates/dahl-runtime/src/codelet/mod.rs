@@ -14,9 +14,9 @@ pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
 pub use pieces::{Pieces, PiecesMut};
 pub use sample::{Draw, Sample, SampleArg, Tolerance, Values};
 
-use crate::array::{Dtype, Layout};
 use crate::error::Result;
 use crate::graph::Recorded;
+use crate::shape::{Dtype, Layout};
 use crate::sync::OnceLock;
 use relation::Relation;
 use std::fmt;

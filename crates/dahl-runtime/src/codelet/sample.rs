@@ -4,7 +4,7 @@
 //! values each argument holds. Everything that tries codelets out (conformance tests, benchmarks) is driven by it
 //! alone, so that nothing else has to know a new codelet. Draws depend on their number only.
 
-use crate::array::{Dtype, Shape};
+use crate::shape::{Dtype, Shape};
 use std::ops::Range;
 
 /// A source of random numbers for one sample; the same number gives the same sample everywhere.

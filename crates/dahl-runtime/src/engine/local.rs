@@ -2,12 +2,8 @@
 
 #![expect(unsafe_code, reason = "hands out unsynchronised data to the one worker that owns it")]
 
+use crate::sync::Padded;
 use std::cell::UnsafeCell;
-
-/// Keeps what different workers write on different cache lines (two, since lines are fetched in pairs).
-#[derive(Default)]
-#[repr(align(128))]
-pub(crate) struct Padded<T>(pub T);
 
 /// One value per worker.
 pub(crate) struct PerWorker<T>(Vec<Padded<UnsafeCell<T>>>);

@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 
-use crate::arena::Bytes;
-use crate::array::{Dtype, Element, Shape};
+use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, Role, StateId, Var};
 use crate::machine::resident_bytes_at;
+use crate::shape::{Dtype, Element, Shape};
 use std::slice;
 use std::sync::Arc;
 

@@ -23,7 +23,6 @@ mod dynamic;
 mod session;
 pub(crate) mod submit;
 
-pub(crate) use local::Padded;
 pub use memory::Store;
 pub use pool::{Pool, Source, current_worker};
 pub use session::{Handle, Outputs, Ports, Session};

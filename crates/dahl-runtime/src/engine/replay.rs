@@ -20,13 +20,14 @@
 use super::bell::Bell;
 use super::executor::Executor;
 use super::host::Host;
-use super::local::{Padded, PerWorker};
+use super::local::PerWorker;
 use super::pool::Source;
 use super::program::Program;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::plan::Placement;
 use crate::sync::Arc;
+use crate::sync::Padded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::trace::recorder::Look;
 use std::time::Duration;

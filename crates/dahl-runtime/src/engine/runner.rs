@@ -3,11 +3,11 @@
 
 #![expect(unsafe_code, reason = "hands addresses to kernels")]
 
-use super::local::Padded;
 use crate::codelet::{ArgSpec, Call, CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result, panic_message};
 use crate::graph::Lowered;
 use crate::machine::{HOST, MemoryId};
+use crate::sync::Padded;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};

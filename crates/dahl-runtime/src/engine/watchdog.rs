@@ -113,14 +113,15 @@ pub(super) fn stuck(
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use crate::array::Dtype;
     use crate::codelet::{Call, Codelet, Implementation, Needs};
     use crate::engine::{Pool, Session, Store};
     use crate::error::Result;
+    use crate::graph::{Cut, CutOptions};
     use crate::graph::{Edge, EdgeKind, Graph, lower};
     use crate::machine::Machine;
-    use crate::plan::{Cut, CutOptions, Plan};
+    use crate::plan::Plan;
     use crate::schedule::Policy;
+    use crate::shape::Dtype;
     use std::sync::Arc;
 
     static NOTHING: Codelet = Codelet::new(

@@ -5,7 +5,7 @@
 //! until its workers are done; a second one is refused.
 
 use super::memory::allocate;
-use crate::arena::Bytes;
+use crate::bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{MemoryId, resident_bytes_at};
 use crate::sync::{Arc, Mutex, lock};
@@ -127,7 +127,7 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::ALIGN;
+    use crate::bytes::ALIGN;
 
     #[test]
     fn one_at_a_time_has_room_for_the_largest() {

@@ -9,7 +9,7 @@
 //! meets along its border, so every edge found is a true conflict, and every conflict is found or follows from
 //! the edges found. Tilings that come back find their cells again, in constant time.
 
-use crate::array::Region;
+use crate::shape::Region;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -129,8 +129,8 @@ impl Cells {
 mod tests {
     use super::super::deps::Tracker;
     use super::*;
-    use crate::array::{Dtype, Region};
     use crate::graph::StateId;
+    use crate::shape::{Dtype, Region};
     use proptest::prelude::*;
 
     /// The edges that the tracker of submitted tasks finds, which knows nothing of the order of cells.

@@ -4,9 +4,9 @@
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
 use super::{Role, StateId, Var};
-use crate::array::Dtype;
 use crate::codelet::{CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result};
+use crate::shape::Dtype;
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;

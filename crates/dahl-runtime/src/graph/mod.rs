@@ -13,6 +13,7 @@
 
 pub mod deps;
 mod blocks;
+mod cut;
 mod edges;
 mod fuse;
 mod lower;
@@ -20,16 +21,17 @@ mod lowered;
 mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
+pub use cut::{Cut, CutOptions, FEW, TaskCut, Tiling};
 pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
 pub(crate) use lower::MAX_TASKS;
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
 pub(crate) use lowered::{guessed_seconds, scaled};
 
-use crate::array::{Dtype, Shape};
 use crate::codelet::Codelet;
 use crate::codelet::relation::Bound;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shape::{Dtype, Shape};
 use std::panic::Location;
 
 /// Index of a state array in a [`Store`](crate::engine::Store).

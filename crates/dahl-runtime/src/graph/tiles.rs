@@ -1,7 +1,7 @@
 //! How an array is cut into tile buffers, and which of them hold a given region.
 
 use super::Var;
-use crate::array::{Dtype, Layout, Region, Shape};
+use crate::shape::{Dtype, Layout, Region, Shape};
 use std::ops::Range;
 
 /// The tiles of one array: a grid of ranges per dimension, one buffer each, numbered in row-major order.

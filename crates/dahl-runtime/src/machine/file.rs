@@ -25,9 +25,9 @@ use super::{Cache, CacheKind, Hardware, Machine, Node, Unit, UnitKind};
 use crate::date;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{Unreadable, read_text};
-use crate::perf::words::{Words, escaped};
-use crate::plan::Fingerprint;
+use crate::hash::Fingerprint;
 use crate::shown;
+use crate::words::{Words, escaped};
 use std::path::Path;
 use std::str::FromStr;
 

@@ -1,6 +1,6 @@
 //! How fast a worker can be at best, and what follows for a task: never faster than its arithmetic, nor than its data.
 
-use crate::array::Dtype;
+use crate::shape::Dtype;
 
 /// A place that data comes from.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,9 +11,9 @@
 
 use super::date::Date;
 use super::summary::Summary;
-use super::words::Words;
-use crate::plan::Fingerprint;
+use crate::hash::Fingerprint;
 use crate::robust::{deviation, median, weighted_median};
+use crate::words::Words;
 use std::fmt;
 
 /// Runs that a history keeps.

@@ -1,8 +1,8 @@
 //! What the time of a task depends on: the key that measurements are kept by.
 
-use super::words::{Words, escaped};
 use crate::graph::Task;
 use crate::trace::TaskInfo;
+use crate::words::{Words, escaped};
 use std::fmt;
 use std::str::FromStr;
 

@@ -22,7 +22,6 @@
 //! Nothing here decides anything: what is learned changes no plan by itself. Ids and dates of runs come from the caller; the only
 //! look at a clock is that of a writer who waits for the lock of a [`Store`].
 
-pub(crate) mod words;
 mod date;
 mod key;
 mod summary;

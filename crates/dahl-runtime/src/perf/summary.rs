@@ -9,8 +9,8 @@
 //! - *Typical*: the median of the means of up to [`N_BLOCKS`] stretches of executions. Steps are sums of tasks, and means add up
 //!   where medians do not; the median over stretches follows the phase that lasted longest, as the median step does.
 
-use super::words::Words;
 use crate::robust::{deviation, median, weighted_median};
+use crate::words::Words;
 use std::fmt;
 
 /// An execution this many deviations above the median is an outlier.

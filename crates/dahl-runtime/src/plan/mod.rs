@@ -5,25 +5,21 @@
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
 //! concerned. Both together are written to and read from a [`PlanFile`].
 
-mod options;
-mod cut;
 mod place;
 mod memory;
 mod profile;
 mod reuse;
-mod hash;
+mod identity;
 pub mod file;
 
-pub use cut::{Cut, TaskCut};
 pub use file::PlanFile;
-pub use hash::Fingerprint;
 pub use memory::MemoryPlan;
-pub use options::{CutOptions, FEW, Tiling};
 pub use place::Placement;
 pub use profile::MemoryProfile;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, Lowered, lower};
+use crate::graph::{Cut, CutOptions, Graph, Lowered, lower};
+use crate::hash::Fingerprint;
 use crate::machine::Machine;
 use crate::schedule::Policy;
 use place::Floats;

@@ -6,7 +6,7 @@
 
 use super::Planned;
 use super::memory::users;
-use crate::arena::ALIGN;
+use crate::bytes::ALIGN;
 use crate::graph::{BufferKind, TaskId};
 
 /// The memory of a step, task by task.

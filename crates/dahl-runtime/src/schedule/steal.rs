@@ -6,8 +6,8 @@
 
 use super::Scheduler;
 use super::ready::{Ranks, ReadySet};
-use crate::engine::Padded;
 use crate::graph::TaskId;
+use crate::sync::Padded;
 
 /// A set of ready tasks per worker.
 pub struct Steal {

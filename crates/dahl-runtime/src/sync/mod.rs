@@ -35,3 +35,8 @@ pub use std::sync::OnceLock;
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+/// Keeps what different threads write on different cache lines (two, since lines are fetched in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub T);

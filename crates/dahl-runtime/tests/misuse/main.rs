@@ -14,9 +14,10 @@ use codelets::reference;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet};
 use dahl_runtime::engine::{Pool, Session};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, lower};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 use std::sync::Arc;
 
 /// `y = x`, element by element.

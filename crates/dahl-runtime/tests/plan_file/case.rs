@@ -5,9 +5,10 @@ use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Ports, Session, Store};
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, Plan, PlanFile, Planned};
+use dahl_runtime::plan::{Plan, PlanFile, Planned};
 use dahl_runtime::schedule::Policy;
 use std::sync::Arc;
 

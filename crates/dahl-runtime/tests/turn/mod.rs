@@ -11,8 +11,9 @@ use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs, for_each_index};
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
-use dahl_runtime::plan::{Cut, CutOptions, Plan};
+use dahl_runtime::plan::Plan;
 
 /// `y[i,j] = x[j,i] + 1`; fails on purpose where an element is 1000, panics where it is 2000.
 static TURN: Codelet = Codelet::new(

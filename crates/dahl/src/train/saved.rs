@@ -12,7 +12,8 @@ use crate::op::Float;
 use crate::optim::Decay;
 use crate::tensors::{Tensor, Tensors};
 use dahl_runtime::graph::StateId;
-use dahl_runtime::plan::{Fingerprint, PlanFile};
+use dahl_runtime::hash::Fingerprint;
+use dahl_runtime::plan::PlanFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -264,8 +264,8 @@ mod tests {
     use crate::Trainer;
     use crate::dataset::{Dataset, Split};
     use dahl_runtime::graph::lower;
+    use dahl_runtime::graph::{Cut, CutOptions};
     use dahl_runtime::machine::Machine;
-    use dahl_runtime::plan::{Cut, CutOptions};
 
     /// A training step on batches of `n`, with nothing but zeros for images.
     fn recorded(mut model: Sequential, shape: [usize; 3], n: usize, fusion: bool) -> Step {

@@ -2,7 +2,7 @@
 
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::graph::CutOptions;
 
 /// The most samples of a tile that is tried.
 const MAX_TILE: usize = 256;

@@ -13,8 +13,10 @@ use crate::error::Result;
 use crate::model::Sequential;
 use crate::train::{Trainer, Turns};
 use dahl_runtime::array::Dtype;
+use dahl_runtime::graph::CutOptions;
+use dahl_runtime::hash::Fingerprint;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, Fingerprint, Planned};
+use dahl_runtime::plan::Planned;
 use dahl_runtime::trace::Trace;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use dahl::dataset::Dataset;
 use dahl::model::Sequential;
 use dahl::train::{Schedule, StepDump};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::plan::CutOptions;
+use dahl_runtime::graph::CutOptions;
 use golden::{Golden, Sample, part, worst};
 
 /// A training with dahl, to be compared with a golden file.

@@ -7,8 +7,8 @@ use super::bound::{BoundArg, Role, whole};
 use super::extents::{extent_in, misfit};
 use super::interval::{Affine, Interval, propagate};
 use super::{Bound, BoundAxis, Dim, Mode, Outside, Relation, Split};
-use crate::array::{MAX_RANK, Shape};
 use crate::error::{Error, Result};
+use crate::shape::{MAX_RANK, Shape};
 
 impl Relation {
     /// Binds the relation to the shapes of all arguments, in call order, and to its integer parameters.

@@ -2,7 +2,7 @@
 
 use super::interval::{Affine, Interval, hull};
 use super::{Mode, Tile};
-use crate::array::{Region, Shape};
+use crate::shape::{Region, Shape};
 use std::ops::Range;
 
 /// A relation whose axes have extents; made by [`Relation::bind`](super::Relation::bind).

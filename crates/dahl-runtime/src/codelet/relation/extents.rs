@@ -6,8 +6,8 @@
 
 use super::interval::{Affine, MAX_INDEX};
 use super::{Dim, Equation, Factor, Relation};
-use crate::array::Shape;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shape::Shape;
 
 /// A mismatch between shapes or parameters and the relation.
 pub(super) fn misfit(sentence: String) -> Error {

@@ -1,8 +1,8 @@
 //! Examples with known answers; the `relations` test of the `dahl` crate checks every operation on random shapes.
 
 use super::*;
-use crate::array::{Region, Shape};
 use crate::error::ErrorKind;
+use crate::shape::{Region, Shape};
 use std::ops::Range;
 
 const CONV: &str = "x[n,c,iy,ix]?0 w[k,c,ky,kx] b[k] -> y[n,k,oy,ox] += where iy = oy*s+ky-p, ix = ox*s+kx-p";

@@ -5,9 +5,9 @@
 //! data without reading it heals it. As long as nothing has failed, all of this costs one load per task.
 
 use super::templates::Argument;
-use crate::array::Region;
 use crate::error::Error;
 use crate::graph::deps::subtract;
+use crate::shape::Region;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 

@@ -21,16 +21,16 @@ pub(crate) use slots::{Address, MAX_ARGS};
 pub(crate) use templates::{Argument, Request};
 
 use super::bell::Bell;
-use super::local::Padded;
 use super::pool::{Pool, Source, current_worker};
 use super::queue::Queue;
 use super::runner::call_kernel;
 use super::watchdog::Watch;
-use crate::array::Region;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
 use crate::machine::{HOST, Unit};
+use crate::shape::Region;
+use crate::sync::Padded;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop};
 use crate::trace::Clock;
@@ -41,6 +41,9 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 use templates::{Finder, Found, N_TEMPLATES, Template, TemplateId, Templates};
+
+/// Names the best implementation there is: the last one listed that can take the arrays as they lie in memory.
+pub const BEST: &str = "best";
 
 /// Ready tasks that fit into the lock-free queue; more wait in a list.
 const N_READY: usize = if cfg!(feature = "shuttle") { 4 } else { 4096 };

@@ -4,11 +4,12 @@
 //! the call is prepared; after that a task only names its template. Templates stay as long as the runtime, up to
 //! a limit; beyond it (a program whose shapes never repeat) each task carries a template of its own.
 
+use super::BEST;
 use super::slots::Address;
-use crate::array::{BEST, Dtype, Layout, MAX_RANK, Region, Shape};
 use crate::codelet::relation::{Mode, Tile};
 use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
+use crate::shape::{Dtype, Layout, MAX_RANK, Region, Shape};
 use crate::sync::OnceLock;
 use crate::trace::TaskInfo;
 use std::collections::HashMap;

@@ -54,8 +54,7 @@ impl Tasks {
             let _ = write!(text, "; worker {worker} has been executing {name} for {seconds:.1} s");
             culprit = culprit.or(template.map(|template| (worker, template)));
         }
-        let count =
-            |count: &crate::engine::local::Padded<super::AtomicUsize>| count.0.load(super::Ordering::SeqCst);
+        let count = |count: &crate::sync::Padded<super::AtomicUsize>| count.0.load(super::Ordering::SeqCst);
         // Finished tasks are counted some at a time.
         let unfinished = count(&self.n_submitted).saturating_sub(count(&self.n_finished));
         let _ = write!(

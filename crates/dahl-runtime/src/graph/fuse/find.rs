@@ -7,8 +7,8 @@
 use super::super::{Graph, Role, Var};
 use super::index::{Index, reads, writes};
 use super::rule::{Fusion, TaskPattern};
-use crate::array::Dtype;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shape::Dtype;
 use std::cell::RefCell;
 
 /// What some task left in a view of an array, or what was there before the step, if there is no writer.

@@ -22,8 +22,8 @@ pub use find::Found;
 pub use rule::{Fusion, TaskPattern};
 
 use super::{Graph, Recorded, Role, Var};
-use crate::array::Dtype;
 use crate::error::Result;
+use crate::shape::Dtype;
 use find::{Look, Search};
 use index::{Index, writes};
 use std::collections::{BTreeSet, HashMap};

@@ -9,7 +9,7 @@
 use super::Choice;
 use super::kept::Parsed;
 use crate::perf::Date;
-use crate::perf::words::{Words, escaped};
+use crate::words::{Words, escaped};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -15,7 +15,7 @@
 //! line stays as it is in all versions; only the number changes.
 
 use super::Identity;
-use crate::perf::words::{Words, escaped};
+use crate::words::{Words, escaped};
 use std::fmt::Write;
 
 /// Rises when older programs could no longer read what is written, or would misunderstand it.

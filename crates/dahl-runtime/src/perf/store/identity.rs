@@ -1,7 +1,7 @@
 //! On which machine, and by which build, times were measured.
 
+use crate::hash::Fingerprint;
 use crate::machine::{Cache, CacheKind, Hardware};
-use crate::plan::Fingerprint;
 use std::fmt;
 
 /// Everything that times of the same kernel depend on: processor, caches, how many of what, the instruction set in use, and

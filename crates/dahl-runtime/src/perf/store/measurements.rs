@@ -13,10 +13,11 @@
 
 use super::kept::Parsed;
 use super::{MAX_CONDITIONS, MAX_KEYS, MAX_TEXT};
+use crate::perf::Date;
 use crate::perf::history::{History, Run};
 use crate::perf::key::{Condition, Key};
 use crate::perf::models::{Entry, Models};
-use crate::perf::{Date, words::Words};
+use crate::words::Words;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

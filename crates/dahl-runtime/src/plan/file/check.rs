@@ -1,19 +1,21 @@
 //! From the lines of a file to a plan for a graph and a machine. Nothing in the lines is taken on trust: what is
 //! returned here is executed without further questions.
 
-use super::super::hash::Fingerprint;
 use super::super::memory::adopt;
-use super::super::{Cut, Order, Placement, Plan, Planned, TaskCut};
+use super::super::{Order, Placement, Plan, Planned};
 use super::record::{
     OrderRecord, StepRecord, TaskRecord, array_identity, fused_identity, run_identity, task_identity,
 };
-use super::{escaped, refuse};
-use crate::arena::ALIGN;
-use crate::array::Layout;
+use super::refuse;
+use crate::bytes::ALIGN;
 use crate::codelet::relation::Split;
 use crate::error::Result;
 use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
+use crate::graph::{Cut, TaskCut};
+use crate::hash::Fingerprint;
 use crate::machine::Machine;
+use crate::shape::Layout;
+use crate::words::escaped;
 use std::collections::BTreeMap;
 
 /// Tiles that a graph may be cut into: a slip of the pen must not make billions.

@@ -36,12 +36,14 @@ mod parse;
 mod record;
 
 use super::Planned;
-use super::hash::Fingerprint;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use crate::graph::Graph;
+use crate::hash::Fingerprint;
 use crate::machine::Machine;
 use crate::shown;
+use crate::words::escaped;
 use record::StepRecord;
 use std::fmt;
 use std::path::Path;
@@ -183,20 +185,6 @@ impl fmt::Display for Steps<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|step| write!(f, "\n{step}"))
     }
-}
-
-/// A name as one word: whatever is not a visible ASCII character, or has a meaning in the file, becomes `%` and two
-/// digits per byte.
-pub(super) fn escaped(name: &str) -> String {
-    let mut word = String::with_capacity(name.len().max(1));
-    for byte in name.bytes() {
-        match byte {
-            b'#' | b'%' => word.push_str(&format!("%{byte:02x}")),
-            _ if byte.is_ascii_graphic() => word.push(byte.into()),
-            _ => word.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    if word.is_empty() { "%".into() } else { word }
 }
 
 /// An error in a line of a file, or in a plan that was never a file and has no lines.

@@ -1,14 +1,14 @@
 //! Reads the lines of a plan file. Every mistake is a sentence with the line it is in; whether the plan fits a graph
 //! and a machine is another question (`check`).
 
-use super::super::hash::Fingerprint;
 use super::record::{
     ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, RunRecord, StepRecord, TaskRecord,
 };
 use super::{PlanFile, VERSION, refuse};
-use crate::array::Layout;
 use crate::error::Result;
+use crate::hash::Fingerprint;
 use crate::schedule::Policy;
+use crate::shape::Layout;
 use std::str::{FromStr, SplitWhitespace};
 
 /// Reads a file; `source` is what it is called in messages.

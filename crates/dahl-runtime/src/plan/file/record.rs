@@ -1,13 +1,15 @@
 //! The lines of a plan file as values: made from a plan, shown as text.
 
-use super::super::hash::{Fingerprint, role};
-use super::super::{Order, Placement, Planned, TaskCut};
-use super::escaped;
-use crate::array::Layout;
+use super::super::identity::role;
+use super::super::{Order, Placement, Planned};
 use crate::error::{Error, ErrorKind, Result};
+use crate::graph::TaskCut;
 use crate::graph::{ArrayInfo, Graph, Recorded, Task};
+use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
 use crate::schedule::Policy;
+use crate::shape::Layout;
+use crate::words::escaped;
 use std::fmt;
 use std::ops::Range;
 

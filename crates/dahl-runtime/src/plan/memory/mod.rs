@@ -17,7 +17,7 @@ mod space;
 mod tests;
 
 use super::Placement;
-use crate::arena::ALIGN;
+use crate::bytes::ALIGN;
 use crate::error::Result;
 use crate::graph::{Buffer, BufferKind, Edge, EdgeKind, Lowered, TaskId};
 use before::Before;

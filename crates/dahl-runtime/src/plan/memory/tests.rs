@@ -1,9 +1,9 @@
 //! Memory plans against the rule itself, applied to every pair of buffers with a bit for every pair of tasks.
 
 use super::*;
-use crate::array::Dtype;
 use crate::graph::{Access, Place, StateId, Task};
 use crate::plan::place::{Floats, place};
+use crate::shape::Dtype;
 use proptest::prelude::*;
 
 /// Which task comes before which: a bit per pair.

@@ -1,10 +1,10 @@
 //! Traces in which something was planted, and what is found of it.
 
 use super::{By, Factor, SlowReason, Statistics};
-use crate::array::Dtype;
 use crate::codelet::{Call, Codelet, Implementation, Needs};
 use crate::error::Result;
 use crate::machine::{Level, Peaks};
+use crate::shape::Dtype;
 use crate::trace::{Event, Scene, TaskInfo, Trace, WorkerInfo};
 use std::sync::Arc;
 

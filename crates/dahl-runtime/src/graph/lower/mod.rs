@@ -7,16 +7,16 @@
 //! a group accumulate one after the other into the group's partial result, and the partial results are reduced in
 //! order just before somebody needs the sum. Neither depends on who executes what.
 
+use super::cut::{Cut, TaskCut};
 use super::edges::data_edges;
 use super::lowered::{Access, Buffer, BufferKind, Gathered, Lowered, Place, Task};
 use super::tiles::{TileOf, Tiles, View, whole};
 use super::{Graph, Recorded, Role, StateId, Var};
-use crate::arena::ALIGN;
-use crate::array::{Dtype, Layout, Region, Shape};
+use crate::bytes::ALIGN;
 use crate::codelet::relation::{Accumulate, Mode, Split, Tile, TileSize};
 use crate::codelet::{ArgSpec, CallSpec, Needs, builtin};
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{Cut, TaskCut};
+use crate::shape::{Dtype, Layout, Region, Shape};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::panic::Location;

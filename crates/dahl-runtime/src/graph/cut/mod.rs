@@ -1,12 +1,15 @@
 //! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
 
-use super::CutOptions;
-use super::options::{FEW, FLAT, LANES};
-use crate::array::Layout;
+mod options;
+
+pub use options::{CutOptions, FEW, Tiling};
+
+use super::{Graph, MAX_TASKS, Recorded, Role, Var};
 use crate::codelet::relation::{Split, TileSize};
 use crate::codelet::{Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, MAX_TASKS, Recorded, Role, Var};
+use crate::shape::Layout;
+use options::{FLAT, LANES};
 use std::ops::Range;
 
 /// How one recorded task is cut.

@@ -2,13 +2,14 @@
 
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-/// A text as one word: whatever is not a visible ASCII character, and `%`, becomes `%` and two digits per byte. The empty text
+/// A text as one word: whatever is not a visible ASCII character, `#` and `%` become `%` and two digits per byte. The empty text
 /// is a single `%`.
 pub(crate) fn escaped(text: &str) -> String {
     let mut word = String::with_capacity(text.len().max(1));
     for byte in text.bytes() {
         match byte {
-            b'%' => word.push_str("%25"),
+            // What begins a comment, in files that have any, and what escapes.
+            b'#' | b'%' => word.push_str(&format!("%{byte:02x}")),
             _ if byte.is_ascii_graphic() => word.push(byte.into()),
             _ => word.push_str(&format!("%{byte:02x}")),
         }
