@@ -9,7 +9,7 @@ use dahl::model::Sequential;
 use dahl::train::{Checkpoint, Event};
 use dahl_runtime::machine::{Hardware, Machine, Peaks};
 use dahl_runtime::perf::{Choice, Date, Identity, Store};
-use dahl_runtime::trace::{Format, Statistics, Trace};
+use dahl_trace::{Format, Statistics};
 use std::ops::ControlFlow;
 
 /// A checkpoint, from which a run goes on that it may or may not be of.
@@ -96,17 +96,17 @@ pub fn choices(bytes: &[u8]) {
 pub fn trace(bytes: &[u8]) {
     let folder = Folder::new();
     let path = folder.write("fuzzed.json", bytes);
-    let Ok(trace) = Trace::load(&path) else { return };
+    let Ok(trace) = dahl_trace::load(&path) else { return };
     let usage = trace.usage();
     assert!(usage.stall >= 0.0 && usage.n_steps < usize::MAX);
     let _ = (trace.seconds(), trace.idle());
     let statistics = Statistics::of(&trace);
     let _ = (statistics.slow_workers(), statistics.slow_implementations(&Peaks::nominal(), &[]));
     for format in Format::ALL {
-        trace.write(format, std::io::sink()).expect("nothing refuses to be written to");
+        dahl_trace::write(&trace, format, std::io::sink()).expect("nothing refuses to be written to");
     }
     let mut written = Vec::new();
-    trace.write(Format::Json, &mut written).expect("memory for a small file");
-    let again = Trace::load(folder.write("again.json", &written)).expect("what dahl writes it reads");
+    dahl_trace::write(&trace, Format::Json, &mut written).expect("memory for a small file");
+    let again = dahl_trace::load(folder.write("again.json", &written)).expect("what dahl writes it reads");
     assert_eq!(again.workers, trace.workers);
 }

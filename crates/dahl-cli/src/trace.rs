@@ -4,8 +4,9 @@ use crate::exit::Exit;
 use crate::output::say;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use dahl_runtime::trace::html::Page;
-use dahl_runtime::trace::{Format, Reason, Trace};
+use dahl_runtime::trace::{Reason, Trace};
+use dahl_trace::Format;
+use dahl_trace::html::Page;
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ enum FormatArg {
 
 /// Converts or describes a trace.
 pub fn run(args: &Args) -> Result<Exit> {
-    let trace = Trace::load(&args.file)?;
+    let trace = dahl_trace::load(&args.file)?;
     let format = match (args.to, &args.output) {
         (Some(FormatArg::Perfetto), _) => Format::Perfetto,
         (Some(FormatArg::Paje), _) => Format::Paje,
@@ -67,7 +68,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let write = |mut out: &mut dyn Write| match format {
         // A page says what it is of.
         Format::Html => page(args).write(&trace, &mut out),
-        _ => trace.write(format, out),
+        _ => dahl_trace::write(&trace, format, out),
     };
     match &args.output {
         None => write(&mut stdout().lock())?,

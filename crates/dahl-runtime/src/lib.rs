@@ -10,6 +10,7 @@ pub mod env;
 pub mod date;
 pub mod file;
 pub mod shown;
+pub mod robust;
 pub(crate) mod words;
 pub mod hash;
 pub mod bytes;
@@ -26,7 +27,6 @@ pub mod engine;
 pub mod trace;
 pub mod perf;
 
-pub(crate) mod robust;
 pub(crate) mod sync;
 
 pub use error::{Error, ErrorKind, Result};

@@ -2,15 +2,15 @@
 //! summed up by these, wherever they come from.
 
 /// What a median distance to the median is multiplied with to be the standard deviation of a normal distribution.
-pub(crate) const DISTANCE_TO_DEVIATION: f64 = 1.4826;
+pub const DISTANCE_TO_DEVIATION: f64 = 1.4826;
 
 /// The value in the middle (the mean of the two in the middle), or 0 of nothing.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
 
 /// The value below which the share `at` of all values lies, between neighbours in proportion; 0 of nothing.
-pub(crate) fn quantile(values: &mut [f64], at: f64) -> f64 {
+pub fn quantile(values: &mut [f64], at: f64) -> f64 {
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
     values.sort_unstable_by(f64::total_cmp);
     let place = at.clamp(0.0, 1.0) * last as f64;
@@ -23,13 +23,13 @@ pub(crate) fn quantile(values: &mut [f64], at: f64) -> f64 {
 }
 
 /// What the standard deviation would be if the values were normally distributed, from the median distance to the median.
-pub(crate) fn deviation(values: &[f64], centre: f64) -> f64 {
+pub fn deviation(values: &[f64], centre: f64) -> f64 {
     let mut distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
     DISTANCE_TO_DEVIATION * median(&mut distances)
 }
 
 /// The median of values that count as much as their weights.
-pub(crate) fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
+pub fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
     let mut sum = 0.0;
@@ -44,7 +44,7 @@ pub(crate) fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
 
 /// How many standard errors a mean of normally distributed values may be off, in one of the two directions with
 /// probability `tail`, where the error was estimated with `freedom` degrees of freedom (Student's distribution).
-pub(crate) fn critical(tail: f64, freedom: f64) -> f64 {
+pub fn critical(tail: f64, freedom: f64) -> f64 {
     // With x = √freedom tan(angle), the density becomes a power of the cosine, on an interval that ends.
     let power = (freedom - 1.0).max(0.0);
     let area = |from: f64| {

@@ -1,8 +1,9 @@
 //! `dahl stats A --against B` in words and as JSON.
 
 use crate::output::{align, count};
-use dahl_runtime::trace::stats::{Against, Change, Match, Only};
-use dahl_runtime::trace::{Statistics, Trace};
+use dahl_runtime::trace::Trace;
+use dahl_trace::Statistics;
+use dahl_trace::stats::{Against, Change, Match, Only};
 use serde_json::{Value, json};
 use std::path::Path;
 

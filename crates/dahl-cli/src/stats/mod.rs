@@ -11,7 +11,7 @@ use crate::measured::Measured;
 use crate::output::say;
 use anyhow::Result;
 use clap::ValueEnum;
-use dahl_runtime::trace::{Statistics, Trace, stats::By};
+use dahl_trace::{Statistics, stats::By};
 use std::path::PathBuf;
 
 /// What to say about a saved trace, or about this machine.
@@ -82,9 +82,9 @@ pub fn run(args: &Args) -> Result<Exit> {
         }
         return Ok(Exit::Done);
     };
-    let trace = Trace::load(file)?;
+    let trace = dahl_trace::load(file)?;
     if let Some(path) = &args.against {
-        let other = Trace::load(path)?;
+        let other = dahl_trace::load(path)?;
         let found = against::Found::new(file, &trace, path, &other);
         match args.json {
             true => say(found.json())?,

@@ -1,8 +1,9 @@
 //! The table of `dahl stats`: aligned columns, or JSON.
 
 use crate::output::{align, count, thousands};
-use dahl_runtime::trace::stats::Row;
-use dahl_runtime::trace::{Statistics, Trace};
+use dahl_runtime::trace::Trace;
+use dahl_trace::Statistics;
+use dahl_trace::stats::Row;
 use serde_json::{Value, json};
 
 /// The table in words.

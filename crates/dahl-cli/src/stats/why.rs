@@ -2,10 +2,8 @@
 
 use super::peaks::Found;
 use crate::output::count;
-use dahl_runtime::trace::Statistics;
-use dahl_runtime::trace::stats::{
-    Cause, Factor, Phase, SlowImplementation, SlowReason, SlowWorker, Variation,
-};
+use dahl_trace::Statistics;
+use dahl_trace::stats::{Cause, Factor, Phase, SlowImplementation, SlowReason, SlowWorker, Variation};
 use serde_json::{Value, json};
 
 /// Everything there is to say beside the table.

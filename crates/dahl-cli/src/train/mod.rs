@@ -87,7 +87,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
     let report = report.context("training failed")?;
     // Before anything is said: nobody may be listening any more.
     if let Some(path) = &args.trace {
-        report.trace.save(path)?;
+        dahl_trace::save(&report.trace, path)?;
     }
     if let Some(dump) = dump {
         dump.losses(&losses)?;

@@ -7,7 +7,7 @@ use dahl::file;
 use dahl::op::simd::Isa;
 use dahl::train::{Epoch, Progress, Report};
 use dahl_runtime::machine::Hardware;
-use dahl_runtime::trace::html::{MemoryUse, Page, Plot, Series};
+use dahl_trace::html::{MemoryUse, Page, Plot, Series};
 use std::path::Path;
 
 /// What is kept of a run while it goes on. It stays small however long the run is.

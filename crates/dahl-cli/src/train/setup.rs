@@ -18,7 +18,7 @@ use dahl::tune::choice_key;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::PlanFile;
-use dahl_runtime::trace::Format;
+use dahl_trace::Format;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 

@@ -136,7 +136,7 @@ fn a_report_of_training_shows_what_happened() {
         &saved,
     ]);
     assert!(printed.contains("report: "), "{printed}");
-    let trace = Trace::load(&saved).expect("a trace");
+    let trace = dahl_trace::load(&saved).expect("a trace");
     page.prefer("light");
     page.open(Path::new(&html));
     assert_eq!(page.text("document.querySelector('h1').textContent"), "seed on digits");
@@ -253,7 +253,7 @@ fn two_hundred_units_and_a_hundred_thousand_tasks_can_be_read() {
     let trace = scenes::many(200, 100_000);
     assert_eq!(trace.workers.iter().map(Vec::len).sum::<usize>(), 100_000);
     let html = folder.file("many.html");
-    trace.save(&html).expect("written");
+    dahl_trace::save(&trace, &html).expect("written");
     println!("200 units, 100,000 tasks: a file of {} KB", folder.read("many.html").len() / 1000);
     page.open(Path::new(&html));
     assert_eq!(page.get("dahlReport.view().rows"), json!(200));
@@ -311,7 +311,7 @@ fn odd_traces_are_pages_too() {
     let folder = Folder::new("browser-odd");
     let open = |page: &mut Chromium, name: &str, trace: &Trace| {
         let html = folder.file(name);
-        trace.save(&html).expect("written");
+        dahl_trace::save(trace, &html).expect("written");
         page.open(Path::new(&html));
     };
     let empty = "document.querySelector('#timeline .empty').textContent";

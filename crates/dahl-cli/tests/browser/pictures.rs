@@ -45,7 +45,7 @@ fn picture_of_many_units() {
     let Some(mut page) = browser("picture", 1120, 810) else { return };
     let folder = Folder::new("browser-picture");
     let many = folder.file("many.html");
-    scenes::many(200, 100_000).save(&many).expect("written");
+    dahl_trace::save(&scenes::many(200, 100_000), &many).expect("written");
     page.prefer("light");
     page.open(Path::new(&many));
     // A few steps, with something to read.

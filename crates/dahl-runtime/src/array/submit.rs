@@ -104,7 +104,7 @@ pub struct Params<'p> {
     pub urgent: bool,
 }
 
-/// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`]). Returns at once.
+/// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`](super::BEST)). Returns at once.
 ///
 /// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that it
 /// reads as well), both in the order of the line. Shapes are checked here; an error of the kernel is reported by

@@ -5,28 +5,18 @@
 //! who executed what when. Why a worker idled follows from that and from the edges of the graph (`idle.rs`), and is
 //! found out when somebody asks.
 //!
-//! A [`Trace`] is self-contained: it brings the names of tasks, workers and memories along, can be saved and loaded
-//! ([`file`](self)), and is exported for the viewers of others ([`Format`]).
+//! A [`Trace`] is self-contained: it brings the names of tasks, workers and memories along. What reads traces (files,
+//! statistics, reports, exports for the viewers of others) is the crate `dahl-trace`; recording needs none of it.
 
 mod clock;
 pub(crate) mod recorder;
 mod scene;
 mod idle;
 mod usage;
-pub mod stats;
-mod json;
-mod file;
-mod perfetto;
-mod paje;
-mod dot;
-pub mod html;
-mod export;
 
 pub use clock::{Clock, ticks};
-pub use export::Format;
 pub use idle::{Idle, Reason};
 pub use scene::{BlockInfo, Scene, Schedule, TaskInfo, WorkerInfo};
-pub use stats::Statistics;
 pub use usage::Usage;
 
 use crate::graph::TaskId;
@@ -96,7 +86,7 @@ impl Trace {
     }
 
     /// The first tick of anything in the trace.
-    fn origin(&self) -> u64 {
+    pub fn origin(&self) -> u64 {
         let events = self.workers.iter().flatten().map(|event| event.start);
         events.chain(self.transfers.iter().flatten().map(|transfer| transfer.start)).min().unwrap_or(0)
     }

@@ -146,7 +146,7 @@ impl Scene {
     }
 
     /// The codelets, each once, in the order of their first task.
-    pub(super) fn codelets(&self) -> Vec<&str> {
+    pub fn codelets(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         let mut seen = std::collections::HashSet::new();
         names.extend(self.tasks.iter().map(|task| task.codelet.as_str()).filter(|name| seen.insert(*name)));

@@ -74,7 +74,8 @@ fn measurements() -> String {
 
 /// A trace of six steps of two tasks on two workers.
 fn trace() -> Vec<u8> {
-    use dahl_runtime::trace::{Event, Format, Release, Scene, TaskInfo, Trace, WorkerInfo};
+    use dahl_runtime::trace::{Event, Release, Scene, TaskInfo, Trace, WorkerInfo};
+    use dahl_trace::Format;
     let worker = |core| WorkerInfo { kind: "cpu".into(), memory: 0, core: Some(core) };
     let task = |codelet: &str, tile| TaskInfo {
         codelet: codelet.into(),
@@ -111,7 +112,7 @@ fn trace() -> Vec<u8> {
         ..Trace::default()
     };
     let mut bytes = Vec::new();
-    trace.write(Format::Json, &mut bytes).expect("memory");
+    dahl_trace::write(&trace, Format::Json, &mut bytes).expect("memory");
     bytes
 }
 

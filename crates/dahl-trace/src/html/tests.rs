@@ -1,8 +1,8 @@
 //! What the page contains, read back as a browser would.
 
 use super::*;
-use crate::graph::{Edge, EdgeKind};
-use crate::trace::{BlockInfo, Event, Release, Scene, TaskInfo, Transfer, WorkerInfo};
+use dahl_runtime::graph::{Edge, EdgeKind};
+use dahl_runtime::trace::{BlockInfo, Event, Release, Scene, TaskInfo, Transfer, WorkerInfo};
 use std::sync::Arc;
 
 fn page(trace: &Trace) -> String {

@@ -5,9 +5,9 @@
 //! one that waited. The program's own copies have a track of their own. Field numbers are those of Perfetto's
 //! `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto` and `debug_annotation.proto`.
 
-use super::export::{Slice, timeline};
-use super::{Idle, Reason, Trace, Transfer};
-use crate::graph::TaskId;
+use super::export::{Slice, dropped_note, nanos, timeline};
+use dahl_runtime::graph::TaskId;
+use dahl_runtime::trace::{Idle, Reason, Trace, Transfer};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -176,7 +176,7 @@ impl<W: Write> Packets<'_, W> {
 
     fn event(&mut self, track: u64, ticks: u64, kind: u64, event: Message) -> io::Result<()> {
         let event = event.uint(field::event::TYPE, kind).uint(field::event::TRACK_UUID, track);
-        let time = self.trace.nanos(self.origin, ticks);
+        let time = nanos(self.trace, self.origin, ticks);
         let packet = Message::default().uint(field::packet::TIMESTAMP, time);
         self.packet(packet.message(field::packet::TRACK_EVENT, &event))
     }
@@ -189,7 +189,7 @@ impl<W: Write> Packets<'_, W> {
 
     /// Says at the beginning of a track what is missing there.
     fn note_dropped(&mut self, list: usize, track: u64) -> io::Result<()> {
-        match self.trace.dropped_note(list) {
+        match dropped_note(self.trace, list) {
             Some(note) => {
                 let first = self.trace.workers.get(list).and_then(|events| events.first());
                 let at = first.map_or(self.origin, |event| event.start);

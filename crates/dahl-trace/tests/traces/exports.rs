@@ -4,14 +4,15 @@ use super::protobuf::{Field, decode, get};
 use super::{machines, traced};
 use crate::turn::Turn;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::trace::{Format, Trace};
+use dahl_runtime::trace::Trace;
+use dahl_trace::Format;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 fn written(trace: &Trace, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    trace.write(format, &mut out).unwrap();
+    dahl_trace::write(trace, format, &mut out).unwrap();
     out
 }
 

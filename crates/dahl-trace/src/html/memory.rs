@@ -1,8 +1,8 @@
 //! Memory in use against what was planned.
 
 use super::json::{list, object, quoted};
-use crate::machine::Machine;
-use crate::plan::Planned;
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::Planned;
 
 /// Tasks that are shown by themselves; where there are more, the most of several neighbours is.
 const MAX_TASKS: usize = 4_000;

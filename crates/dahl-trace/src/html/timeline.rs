@@ -7,9 +7,9 @@
 //! Overhead is not written down: it is what lies between two slices. Where the program made copies itself, they are the last row.
 
 use super::json::{list, number, object, quoted};
-use crate::graph::TaskId;
-use crate::trace::export::{Slice, timeline};
-use crate::trace::{Reason, TaskInfo, Trace, Transfer};
+use crate::export::{Slice, nanos, timeline};
+use dahl_runtime::graph::TaskId;
+use dahl_runtime::trace::{Reason, TaskInfo, Trace, Transfer};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -92,7 +92,7 @@ struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    fn worker(&mut self, worker: usize, gaps: &[crate::trace::Idle]) -> String {
+    fn worker(&mut self, worker: usize, gaps: &[dahl_runtime::trace::Idle]) -> String {
         let (trace, since) = (self.trace, self.since);
         let mut row = Columns::new(trace, self.origin);
         let events = &trace.workers[worker];
@@ -164,8 +164,8 @@ impl<'a> Columns<'a> {
     }
 
     fn push(&mut self, kind: i64, start: u64, end: u64, extra: i64) {
-        let nanos = |ticks| self.trace.nanos(self.origin, ticks);
-        let (start, end) = (nanos(start), nanos(end));
+        let time = |ticks| nanos(self.trace, self.origin, ticks);
+        let (start, end) = (time(start), time(end));
         self.kinds.push(kind);
         self.gaps.push(start.wrapping_sub(self.end) as i64);
         self.durations.push(end.saturating_sub(start));

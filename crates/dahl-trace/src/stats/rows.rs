@@ -2,7 +2,7 @@
 
 use super::robust::{deviation, median};
 use super::{Execution, Statistics, grouped};
-use crate::machine::Peaks;
+use dahl_runtime::machine::Peaks;
 
 /// What makes a row of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

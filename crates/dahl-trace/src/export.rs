@@ -1,10 +1,11 @@
 //! Writing traces for others to look at.
 
 use super::html::Page;
-use super::{Event, Idle, Trace, dot, file, paje, perfetto};
-use crate::error::{Error, ErrorKind, Result};
-use crate::file::{Input, unwritable};
-use crate::shown;
+use super::{dot, file, paje, perfetto};
+use dahl_runtime::error::{Error, ErrorKind, Result};
+use dahl_runtime::file::{Input, unwritable};
+use dahl_runtime::shown;
+use dahl_runtime::trace::{Event, Idle, Trace};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -19,7 +20,7 @@ pub enum Format {
     Dot,
     /// A page for any browser, which needs nothing else: see [`Page`].
     Html,
-    /// dahl's own, which [`Trace::load`] reads: one JSON array per line.
+    /// dahl's own, which [`load`] reads: one JSON array per line.
     Json,
 }
 
@@ -67,49 +68,47 @@ impl Format {
     }
 }
 
-impl Trace {
-    /// Writes the trace.
-    pub fn write(&self, format: Format, out: impl Write) -> io::Result<()> {
-        let mut out = BufWriter::new(out);
-        match format {
-            Format::Perfetto => perfetto::write(self, &mut out)?,
-            Format::Paje => paje::write(self, &mut out)?,
-            Format::Dot => dot::write(&self.scene, &mut out)?,
-            Format::Html => Page::default().write(self, &mut out)?,
-            Format::Json => file::write(self, &mut out)?,
-        }
-        out.flush()
+/// Writes a trace.
+pub fn write(trace: &Trace, format: Format, out: impl Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    match format {
+        Format::Perfetto => perfetto::write(trace, &mut out)?,
+        Format::Paje => paje::write(trace, &mut out)?,
+        Format::Dot => dot::write(&trace.scene, &mut out)?,
+        Format::Html => Page::default().write(trace, &mut out)?,
+        Format::Json => file::write(trace, &mut out)?,
     }
+    out.flush()
+}
 
-    /// Writes the trace into a file, whole or not at all, in the format that its name asks for.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let format = Format::of_path(path)?;
-        crate::file::write(path, |out| self.write(format, out)).map_err(|error| {
-            let message = format!("{}: the trace {}", shown::path(path), unwritable(&error));
-            Error::new(ErrorKind::Io, message)
-        })
-    }
+/// Writes a trace into a file, whole or not at all, in the format that its name asks for.
+pub fn save(trace: &Trace, path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let format = Format::of_path(path)?;
+    dahl_runtime::file::write(path, |out| write(trace, format, out)).map_err(|error| {
+        let message = format!("{}: the trace {}", shown::path(path), unwritable(&error));
+        Error::new(ErrorKind::Io, message)
+    })
+}
 
-    /// Reads a trace that was written as [`Format::Json`].
-    pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
-        let path = path.as_ref();
-        let in_file =
-            |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", shown::path(path)));
-        let input = Input::open(path, file::MAX_BYTES).map_err(|error| in_file(error.to_string()))?;
-        file::read(io::BufReader::new(input)).map_err(in_file)
-    }
+/// Reads a trace that was written as [`Format::Json`].
+pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
+    let path = path.as_ref();
+    let in_file =
+        |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", shown::path(path)));
+    let input = Input::open(path, file::MAX_BYTES).map_err(|error| in_file(error.to_string()))?;
+    file::read(io::BufReader::new(input)).map_err(in_file)
+}
 
-    /// Nanoseconds from `origin` to `ticks`.
-    pub(super) fn nanos(&self, origin: u64, ticks: u64) -> u64 {
-        (ticks.saturating_sub(origin) as f64 * 1e9 / self.ticks_per_second.max(1e-9)).round() as u64
-    }
+/// Nanoseconds from `origin` to `ticks`.
+pub(crate) fn nanos(trace: &Trace, origin: u64, ticks: u64) -> u64 {
+    (ticks.saturating_sub(origin) as f64 * 1e9 / trace.ticks_per_second.max(1e-9)).round() as u64
+}
 
-    /// What was dropped of a worker's events, as a sentence, if anything was.
-    pub(super) fn dropped_note(&self, worker: usize) -> Option<String> {
-        let n = self.n_dropped.get(worker).copied().filter(|&n| n > 0)?;
-        Some(format!("{n} older events were dropped"))
-    }
+/// What was dropped of a worker's events, as a sentence, if anything was.
+pub(crate) fn dropped_note(trace: &Trace, worker: usize) -> Option<String> {
+    let n = trace.n_dropped.get(worker).copied().filter(|&n| n > 0)?;
+    Some(format!("{n} older events were dropped"))
 }
 
 /// A stretch of a worker's time.

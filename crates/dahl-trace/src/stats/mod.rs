@@ -18,8 +18,8 @@ pub use slow::{SlowImplementation, SlowReason};
 pub use variation::{Cause, Factor, Variation};
 pub use workers::SlowWorker;
 
-use super::{Reason, TaskInfo, Trace};
-use crate::robust;
+use dahl_runtime::robust;
+use dahl_runtime::trace::{Reason, TaskInfo, Trace};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 

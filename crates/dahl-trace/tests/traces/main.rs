@@ -1,17 +1,16 @@
 //! Traces: what is in them, why workers idled, saving and loading, and what other programs make of the exports.
 
-#![cfg(not(feature = "shuttle"))]
-
 mod exports;
 mod protobuf;
-#[path = "../turn/mod.rs"]
+#[path = "../../../dahl-runtime/tests/turn/mod.rs"]
 mod turn;
 
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::Policy;
-use dahl_runtime::trace::{Format, Reason, Schedule, Trace};
+use dahl_runtime::trace::{Reason, Schedule, Trace};
+use dahl_trace::Format;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +36,8 @@ fn machines() -> impl Iterator<Item = Machine> {
 /// A trace through a file.
 fn through_file(trace: &Trace, name: &str) -> Trace {
     let path = std::env::temp_dir().join(format!("dahl-{}-{name}.json", std::process::id()));
-    trace.save(&path).unwrap();
-    let loaded = Trace::load(&path);
+    dahl_trace::save(trace, &path).unwrap();
+    let loaded = dahl_trace::load(&path);
     std::fs::remove_file(&path).unwrap();
     loaded.unwrap()
 }
@@ -142,7 +141,7 @@ fn a_full_ring_keeps_the_newest_events_and_says_how_many_it_dropped() {
     assert_eq!(through_file(&trace, "dropped").n_dropped, trace.n_dropped);
     for format in [Format::Perfetto, Format::Paje] {
         let mut out = Vec::new();
-        trace.write(format, &mut out).unwrap();
+        dahl_trace::write(&trace, format, &mut out).unwrap();
         let note = format!("{} older events were dropped", trace.n_dropped[0]);
         assert!(String::from_utf8_lossy(&out).contains(&note), "{format:?}");
     }
@@ -171,7 +170,8 @@ fn what_is_saved_is_loaded() {
 fn a_file_that_is_no_trace_is_refused_with_the_reason() {
     let turn = Turn::new(4, 2, 2);
     let mut text = Vec::new();
-    traced(&turn, &Machine::with_workers(1), true, 2, 16).write(Format::Json, &mut text).unwrap();
+    let trace = traced(&turn, &Machine::with_workers(1), true, 2, 16);
+    dahl_trace::write(&trace, Format::Json, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let line =
         |what: &str| text.lines().find(|line| line.starts_with(&format!("[\"{what}\""))).expect("a line");
@@ -211,14 +211,14 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
     let path = std::env::temp_dir().join(format!("dahl-{}-broken.json", std::process::id()));
     for (content, expected) in cases {
         std::fs::write(&path, content).unwrap();
-        let error = Trace::load(&path).unwrap_err().to_string();
+        let error = dahl_trace::load(&path).unwrap_err().to_string();
         assert!(
             error.contains(expected) && error.contains("broken.json"),
             "`{expected}` is missing in: {error}"
         );
     }
     std::fs::write(&path, [0xff, 0xfe, 0x00]).unwrap();
-    assert!(Trace::load(&path).unwrap_err().to_string().contains("it is no text"));
+    assert!(dahl_trace::load(&path).unwrap_err().to_string().contains("it is no text"));
     std::fs::remove_file(&path).unwrap();
-    assert!(Trace::load(&path).unwrap_err().to_string().contains("broken.json"));
+    assert!(dahl_trace::load(&path).unwrap_err().to_string().contains("broken.json"));
 }

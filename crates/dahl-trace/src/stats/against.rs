@@ -9,7 +9,7 @@
 
 use super::robust::{DISTANCE_TO_DEVIATION, critical, median, quantile};
 use super::{Statistics, grouped};
-use crate::trace::TaskInfo;
+use dahl_runtime::trace::TaskInfo;
 use std::collections::BTreeMap;
 
 /// What executions are matched by.

@@ -1,8 +1,8 @@
 //! The task graph for Graphviz: filled by codelet, outlined by worker, memory edges dashed.
 
 use super::export::colour;
-use super::{Scene, TaskInfo};
-use crate::graph::{Edge, EdgeKind};
+use dahl_runtime::graph::{Edge, EdgeKind};
+use dahl_runtime::trace::{Scene, TaskInfo};
 use std::io::{self, Write};
 
 pub(super) fn write(scene: &Scene, out: &mut impl Write) -> io::Result<()> {

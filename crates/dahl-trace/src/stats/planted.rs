@@ -1,11 +1,11 @@
 //! Traces in which something was planted, and what is found of it.
 
 use super::{By, Factor, SlowReason, Statistics};
-use crate::codelet::{Call, Codelet, Implementation, Needs};
-use crate::error::Result;
-use crate::machine::{Level, Peaks};
-use crate::shape::Dtype;
-use crate::trace::{Event, Scene, TaskInfo, Trace, WorkerInfo};
+use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl_runtime::error::Result;
+use dahl_runtime::machine::{Level, Peaks};
+use dahl_runtime::shape::Dtype;
+use dahl_runtime::trace::{Event, Scene, TaskInfo, Trace, WorkerInfo};
 use std::sync::Arc;
 
 /// A trace of `steps` steps: each codelet has a tile on every worker, and an execution takes what `ticks` says.

@@ -21,8 +21,10 @@
 //! one after the last worker's is the program's.
 
 use super::json::quoted;
-use super::{BlockInfo, Event, Release, Scene, Schedule, TaskInfo, Trace, Transfer, WorkerInfo};
-use crate::graph::{Edge, EdgeKind};
+use dahl_runtime::graph::{Edge, EdgeKind};
+use dahl_runtime::trace::{
+    BlockInfo, Event, Release, Scene, Schedule, TaskInfo, Trace, Transfer, WorkerInfo,
+};
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ mod timeline;
 pub use memory::MemoryUse;
 pub use series::{MAX_POINTS, Plot, Series};
 
-use super::Trace;
 use super::json::{self, list, object, quoted};
+use dahl_runtime::trace::Trace;
 use std::io::{self, Write};
 
 /// Events (executions and copies) that a report keeps; older ones are left out, and the page says how many.

@@ -2,8 +2,8 @@
 
 use super::robust::{median, weighted_median};
 use super::{By, Row, Statistics, grouped};
-use crate::codelet::Codelet;
-use crate::machine::Peaks;
+use dahl_runtime::codelet::Codelet;
+use dahl_runtime::machine::Peaks;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How an implementation shows that it is slow.

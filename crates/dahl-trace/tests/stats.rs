@@ -3,8 +3,6 @@
 //! What is planted is several times as slow, so that whatever else the machine is doing can hardly hide it. Still, these are
 //! times of real kernels, so `.ci/full` runs them; the tests beside the statistics plant the same in traces that were made up.
 
-#![cfg(not(feature = "shuttle"))]
-
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
@@ -14,8 +12,9 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, lower};
 use dahl_runtime::machine::{Machine, Peaks, n_cores, pin_current_thread};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::trace::stats::SlowReason;
-use dahl_runtime::trace::{Statistics, Trace};
+use dahl_runtime::trace::Trace;
+use dahl_trace::Statistics;
+use dahl_trace::stats::SlowReason;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

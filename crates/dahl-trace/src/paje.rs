@@ -4,9 +4,9 @@
 //! A state carries its step, tile and bytes in fields of its own; readers that do not know them pass over them. What
 //! has no tile has a dash, because readers stumble over empty texts.
 
-use super::export::{Slice, colour, timeline};
-use super::{Idle, Reason, Trace};
-use crate::graph::TaskId;
+use super::export::{Slice, colour, dropped_note, nanos, timeline};
+use dahl_runtime::graph::TaskId;
+use dahl_runtime::trace::{Idle, Reason, Trace, Transfer};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -96,12 +96,12 @@ enum Moment<'a> {
 
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let (idle, origin) = (trace.idle(), trace.origin());
-    let seconds = |ticks: u64| trace.nanos(origin, ticks) as f64 / 1e9;
+    let seconds = |ticks: u64| nanos(trace, origin, ticks) as f64 / 1e9;
     define(trace, out)?;
     let end = trace.workers.iter().flatten().map(|event| event.end).max().unwrap_or(origin);
     let program = trace.transfers.get(trace.workers.len()).map_or(&[][..], |transfers| &transfers[..]);
     let end = program.iter().map(|transfer| transfer.end).fold(end, u64::max);
-    let gap = |transfer: &super::Transfer| Idle {
+    let gap = |transfer: &Transfer| Idle {
         start: transfer.start,
         end: transfer.end,
         reason: Reason::Transfer,
@@ -144,7 +144,7 @@ fn define(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "%EndEventDef")?;
     }
     for worker in 0..=trace.workers.len() {
-        if let Some(note) = trace.dropped_note(worker) {
+        if let Some(note) = dropped_note(trace, worker) {
             writeln!(out, "# worker {worker}: {note}")?;
         }
     }
