@@ -4,7 +4,7 @@
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
 use super::{Role, StateId, Var};
-use crate::codelet::{CallSpec, Kernel};
+use crate::codelet::{ArgSpec, CallSpec, Kernel, builtin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::Dtype;
 use std::fmt;
@@ -110,6 +110,45 @@ pub struct Task {
 }
 
 impl Task {
+    /// A copy or a sum that lowering inserts, without its arguments.
+    pub(super) fn inserted(
+        codelet: &'static str,
+        kernel: Kernel,
+        dtype: Dtype,
+        tile: (usize, usize),
+    ) -> Task {
+        Task {
+            codelet,
+            implementation: "reference",
+            version: builtin::VERSION,
+            dtype,
+            origin: None,
+            tile,
+            position: tile,
+            kernel,
+            spec: CallSpec::default(),
+            places: Vec::new(),
+            accesses: Vec::new(),
+            gathered: Vec::new(),
+            flops: 0.0,
+            priority: 0,
+            location: None,
+        }
+    }
+
+    /// Appends an argument: its part of the call, where it lies, and what of it is touched.
+    pub(super) fn argument(
+        &mut self,
+        spec: ArgSpec,
+        place: Place,
+        accesses: impl IntoIterator<Item = Access>,
+    ) {
+        let arg = self.spec.args.len();
+        self.spec.args.push(spec);
+        self.places.push(place);
+        self.accesses.extend(accesses.into_iter().map(|access| Access { arg, ..access }));
+    }
+
     /// Bytes that the task moves. Of what is gathered only the elements that are read count.
     pub fn bytes(&self) -> usize {
         let moved = |access: &Access| match self.gathered.iter().find(|gathered| gathered.arg == access.arg) {

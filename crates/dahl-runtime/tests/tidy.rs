@@ -126,3 +126,60 @@ fn nothing_is_left_to_do_and_no_machine_is_named() {
     }
     refuse("what is left to do belongs elsewhere, and paths belong to users", offences);
 }
+
+/// The modules of `dahl-runtime`, lowest first: each uses those before it and no others. ARCHITECTURE.md draws them.
+const LAYERS: &[&[&str]] = &[
+    &["error", "env", "date", "shown", "robust", "words", "hash", "sync", "file"],
+    &["shape", "bytes"],
+    &["codelet"],
+    &["machine"],
+    &["graph"],
+    &["schedule"],
+    &["plan"],
+    &["trace"],
+    &["engine"],
+    &["runtime", "arena", "array"],
+    &["perf"],
+];
+
+#[test]
+fn modules_of_the_runtime_depend_in_one_direction() {
+    let layer = |module: &str| LAYERS.iter().position(|modules| modules.contains(&module));
+    let mut offences = Vec::new();
+    for (path, text) in sources() {
+        let path = path.to_string_lossy();
+        let Some((_, inside)) = path.split_once("dahl-runtime/src/") else { continue };
+        let module = inside.split(['/', '.']).next().unwrap_or_default();
+        if module == "lib" {
+            continue;
+        }
+        let own = layer(module).unwrap_or_else(|| panic!("{module} is in no layer: add it to LAYERS"));
+        // Tests may do as they like; they stand at the end of a file, or in one of their own.
+        let program = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        for (i, line) in program.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for used in code.split("crate::").skip(1) {
+                let used = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                if layer(used).is_some_and(|used| used > own) {
+                    offences.push(format!("{inside}:{}: {}", i + 1, line.trim()));
+                }
+            }
+        }
+    }
+    refuse("a lower layer does not know those above it", offences);
+}
+
+#[test]
+fn crates_depend_in_one_direction() {
+    let order = ["dahl-runtime", "dahl-trace", "dahl-op", "dahl", "dahl-cli"];
+    for (i, name) in order.iter().enumerate() {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("a manifest");
+        let needed = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let above = order[i..].iter().filter(|above| needed.contains(&format!("\n{above}.workspace")));
+        refuse(&format!("{name} is below"), above.map(ToString::to_string).collect());
+    }
+}

@@ -1,0 +1,105 @@
+//! Arrays become buffers: each is cut as its first writer is.
+
+use super::super::lowered::{Buffer, BufferKind};
+use super::super::tiles::{Tiles, whole};
+use super::super::{Graph, Role};
+use super::Lowering;
+use super::task::task_tiles;
+use crate::error::{Error, ErrorKind, Result};
+use crate::shape::{Layout, Shape};
+use std::collections::HashSet;
+use std::ops::Range;
+
+impl Lowering<'_> {
+    /// Cuts all arrays.
+    pub fn cut_arrays(&mut self) -> Result<()> {
+        let first_writers = first_writers(self.graph);
+        first_writers.into_iter().enumerate().try_for_each(|(array, writer)| self.cut_array(array, writer))
+    }
+
+    /// Cuts an array as its first writer is cut, and makes its buffers.
+    fn cut_array(&mut self, array: usize, first_writer: Option<(usize, usize)>) -> Result<()> {
+        let info = &self.graph.arrays()[array];
+        let layout = self.cut.layouts[array];
+        let first_buffer = self.out.buffers.len();
+        let tiles = match (info.role, first_writer) {
+            (Role::Temporary, Some((task, arg))) => {
+                let mut cuts = self.output_cuts(task, arg)?;
+                let var = &self.graph.tasks()[task].args[arg];
+                if var.shape != info.shape {
+                    // A reshaped view keeps dimension 0; the others are then not cut. A part cuts nothing.
+                    let uncut = cuts.iter().skip(1).all(|ranges| ranges.len() <= 1);
+                    let is_whole = var.shape.len() == info.shape.len();
+                    if !uncut || !is_whole || var.shape.first() != info.shape.first() {
+                        cuts = Vec::new();
+                    } else {
+                        cuts.truncate(1);
+                        cuts.extend(info.shape[1..].iter().map(|&extent| whole(extent)));
+                    }
+                }
+                match cuts.is_empty() {
+                    true => Tiles::uncut(info.shape, layout, first_buffer),
+                    false => Tiles::grid(info.shape, cuts, layout, first_buffer),
+                }
+            }
+            _ => Tiles::uncut(info.shape, layout, first_buffer),
+        };
+        let kind = match info.role {
+            Role::Temporary => BufferKind::Temporary,
+            Role::Port | Role::Output => BufferKind::Ring,
+            Role::State(id) => BufferKind::State(id),
+        };
+        if kind != BufferKind::Temporary && layout != Layout::RowMajor {
+            let message =
+                format!("{} is shared with the program and must stay in row-major order", info.name);
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        if !matches!(layout, Layout::RowMajor | Layout::Lanes(1..)) {
+            let message =
+                format!("{} lies as {layout:?}: use row-major order or at least one lane", info.name);
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        for (i, region) in tiles.regions().iter().enumerate() {
+            let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
+            let bytes = layout.checked_bytes(region, info.dtype);
+            let bytes = bytes.ok_or_else(|| too_large(&info.name, info.shape))?;
+            self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind });
+        }
+        self.out.rings.push((kind == BufferKind::Ring).then_some((first_buffer, info.role)));
+        self.tiles.push(tiles);
+        Ok(())
+    }
+
+    /// The ranges of each dimension of an output over all tiles of a task.
+    fn output_cuts(&self, task: usize, arg: usize) -> Result<Vec<Vec<Range<usize>>>> {
+        let recorded = &self.graph.tasks()[task];
+        let rank = recorded.args[arg].shape.rank();
+        let (mut cuts, mut known) = (vec![Vec::new(); rank], vec![HashSet::new(); rank]);
+        for (tile, _) in task_tiles(recorded, &self.cut.tasks[task])? {
+            let region = recorded.bound.regions(&tile)[arg];
+            for dim in 0..rank {
+                if known[dim].insert(region.range(dim)) {
+                    cuts[dim].push(region.range(dim));
+                }
+            }
+        }
+        Ok(cuts)
+    }
+}
+
+/// For each array, the first task that writes it, and by which argument.
+fn first_writers(graph: &Graph) -> Vec<Option<(usize, usize)>> {
+    let mut writers = vec![None; graph.arrays().len()];
+    for (index, task) in graph.tasks().iter().enumerate() {
+        for arg in task.codelet.relation().n_inputs()..task.args.len() {
+            writers[task.args[arg].array].get_or_insert((index, arg));
+        }
+    }
+    writers
+}
+
+/// An array, or a part of it that is put together, that no memory holds.
+pub(super) fn too_large(name: &str, shape: Shape) -> Error {
+    let message = format!("{name} of {shape} is too large for any memory: use smaller arrays");
+    Error::new(ErrorKind::Memory, message)
+}

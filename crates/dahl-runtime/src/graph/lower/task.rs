@@ -1,0 +1,210 @@
+//! A recorded task becomes one task per tile.
+
+use super::super::cut::TaskCut;
+use super::super::lowered::{Gathered, Task};
+use super::super::tiles::View;
+use super::super::{MAX_TASKS, Recorded, Var};
+use super::Lowering;
+use super::arguments::Ready;
+use super::partials::{Reduction, reductions};
+use crate::codelet::relation::{Mode, Split, Tile};
+use crate::codelet::{CallSpec, Needs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::shape::{Layout, Region};
+use std::ops::Range;
+
+/// What all tiles of a task share.
+struct Whole<'a> {
+    index: usize,
+    recorded: &'a Recorded,
+    cut: &'a TaskCut,
+    /// For each argument that accumulates, over which axes.
+    reductions: Vec<Option<Reduction>>,
+    /// All accumulating outputs of a call start afresh or add; where they disagree, no tile adds.
+    agree: bool,
+    /// How the arguments lie in tiles, once the first tile has asked.
+    views: Vec<Option<View>>,
+}
+
+impl<'a> Whole<'a> {
+    fn new(index: usize, recorded: &'a Recorded, cut: &'a TaskCut) -> Self {
+        let reductions = reductions(recorded, cut);
+        let reduced: Vec<&Reduction> = reductions.iter().flatten().collect();
+        let agree = reduced.windows(2).all(|pair| pair[0].axes == pair[1].axes);
+        Whole { index, recorded, cut, reductions, agree, views: vec![None; recorded.args.len()] }
+    }
+
+    /// The task of a tile, without its arguments.
+    fn task(&self, number: (usize, usize), tile: &Tile) -> Task {
+        let Whole { recorded, cut: TaskCut { implementation, .. }, .. } = self;
+        let points = recorded.bound.points_in(tile);
+        Task {
+            codelet: recorded.codelet.name,
+            implementation: implementation.name,
+            version: implementation.version,
+            dtype: recorded.dtype,
+            origin: Some(self.index),
+            tile: number,
+            position: number,
+            kernel: implementation.kernel,
+            spec: CallSpec {
+                n_inputs: recorded.codelet.relation().n_inputs(),
+                ints: recorded.ints.clone(),
+                scalars: recorded.scalars.clone(),
+                in_place: recorded.codelet.in_place,
+                ..CallSpec::default()
+            },
+            places: Vec::new(),
+            accesses: Vec::new(),
+            gathered: gathered(recorded, points),
+            flops: recorded.codelet.flops_per_point * points as f64,
+            priority: recorded.priority,
+            location: Some(recorded.location),
+        }
+    }
+
+    /// The layout that the implementation needs an argument in.
+    fn need(&self, arg: usize) -> Option<Layout> {
+        match self.cut.implementation.needs {
+            Needs::Nothing => None,
+            Needs::Layouts(layouts) => Some(layouts[arg]),
+        }
+    }
+
+    /// An error about an argument.
+    fn of_argument(&self, arg: usize, error: Error) -> Error {
+        let Recorded { codelet, location, .. } = self.recorded;
+        let argument = &codelet.relation().args()[arg].name;
+        error.of_codelet(codelet.name).with_arguments(argument).at(location)
+    }
+}
+
+impl Lowering<'_> {
+    /// Appends the tasks of a recorded task's tiles, and whatever they need before them.
+    pub fn task(&mut self, index: usize) -> Result<()> {
+        let (graph, cut) = (self.graph, self.cut);
+        let recorded = &graph.tasks()[index];
+        (self.line, self.priority) = (Some(recorded.location), recorded.priority);
+        let outputs = &recorded.args[recorded.codelet.relation().n_inputs()..];
+        // What was left to be reduced where this task writes is settled before its first tile.
+        for var in outputs {
+            for tile in self.tiles[var.array].through(var).iter().flat_map(View::tiles) {
+                self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
+            }
+        }
+        let mut whole = Whole::new(index, recorded, &cut.tasks[index]);
+        let tiles = task_tiles(recorded, whole.cut)?;
+        for (number, (tile, position)) in tiles.iter().enumerate() {
+            self.tile = (number, tiles.len());
+            self.tile(&mut whole, tile, position)?;
+        }
+        for var in outputs {
+            self.assembled.remove(&var.array);
+        }
+        Ok(())
+    }
+
+    /// Appends the task of one tile.
+    fn tile(&mut self, whole: &mut Whole<'_>, tile: &Tile, position: &[usize]) -> Result<()> {
+        let regions = whole.recorded.bound.regions(tile);
+        let mut task = whole.task(self.tile, tile);
+        for (arg, region) in regions.into_iter().enumerate() {
+            let ready = match arg < task.spec.n_inputs {
+                true => self.argument_to_read(whole, arg, region),
+                false => self.argument_to_write(whole, arg, region, position, &mut task),
+            };
+            let ready = ready.map_err(|error| whole.of_argument(arg, error))?;
+            let access = (!ready.access.range.is_empty()).then_some(ready.access);
+            task.argument(ready.spec, ready.place, access);
+        }
+        self.push(task)
+    }
+
+    fn argument_to_read(&mut self, whole: &mut Whole<'_>, arg: usize, region: Region) -> Result<Ready> {
+        let (var, need) = (&whole.recorded.args[arg], whole.need(arg));
+        let view = match &mut whole.views[arg] {
+            Some(view) => view,
+            unknown => unknown.insert(self.view_to_read(var)?),
+        };
+        self.input(var, view, region, need)
+    }
+
+    /// Likewise; a sum over several tiles goes to the partial result of its group.
+    fn argument_to_write(
+        &mut self,
+        whole: &mut Whole<'_>,
+        arg: usize,
+        region: Region,
+        position: &[usize],
+        task: &mut Task,
+    ) -> Result<Ready> {
+        let (var, need) = (&whole.recorded.args[arg], whole.need(arg));
+        if whole.views[arg].is_none() {
+            whole.views[arg] = self.tiles[var.array].through(var);
+        }
+        let mut ready = self.output(var, whole.views[arg].as_ref(), region, need)?;
+        match &whole.reductions[arg] {
+            Some(reduction) if reduction.n_tiles > 1 => {
+                let most = reduction.n_tiles;
+                let groups = if whole.agree { whole.cut.groups.clamp(1, most) } else { most };
+                let number = reduction.tile_number(position);
+                let group = number * groups / most;
+                let adds = number > 0 && (number - 1) * groups / most == group;
+                task.spec.accumulate |= adds;
+                ready.access.reads = adds;
+                if groups > 1 {
+                    self.divert_to_partials(&mut ready, groups, group, reduction.how)?;
+                }
+            }
+            _ => {
+                let declared = &whole.recorded.codelet.relation().args()[arg];
+                ready.access.reads = declared.mode == Mode::ReadWrite;
+                let is_part = var.shape.len() < self.graph.arrays()[var.array].shape.len();
+                if is_part && task.tile.1 > 1 {
+                    task.position = (ready.access.range.start, self.out.buffers[ready.place.buffer].bytes);
+                }
+            }
+        }
+        Ok(ready)
+    }
+}
+
+/// The tiles of a task, with their position along each cut axis.
+pub(super) fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Result<Vec<(Tile, Vec<usize>)>> {
+    let axes = cut_axes(recorded, cut);
+    let n_tiles = axes.iter().try_fold(1, |n: usize, (_, ranges)| n.checked_mul(ranges.len()));
+    if n_tiles.is_none_or(|n_tiles| n_tiles > MAX_TASKS) {
+        let name = recorded.codelet.name;
+        let message = format!("{name} is cut into more than {MAX_TASKS} tiles: use larger ones");
+        return Err(Error::new(ErrorKind::Plan, message).at(recorded.location));
+    }
+    let mut tiles = vec![(Tile::whole(&recorded.bound), Vec::new())];
+    for (axis, ranges) in &axes {
+        tiles = tiles
+            .iter()
+            .flat_map(|(tile, position)| {
+                ranges.iter().enumerate().map(move |(i, range)| {
+                    (tile.clone().with(*axis, range.clone()), [&position[..], &[i]].concat())
+                })
+            })
+            .collect();
+    }
+    Ok(tiles)
+}
+
+/// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they stay
+/// whole, because its tiles could not tell by their (empty) inputs which of them is the first and applies the bias.
+pub(super) fn cut_axes(recorded: &Recorded, cut: &TaskCut) -> Vec<(usize, Vec<Range<usize>>)> {
+    let is_empty = recorded.bound.points() == 0;
+    let stays = |axis: usize| is_empty && recorded.bound.axes()[axis].split == Split::Reduce;
+    cut.tiles.iter().filter(|(axis, _)| !stays(*axis)).cloned().collect()
+}
+
+/// The arguments that data index; each point of the iteration reads one element of them.
+fn gathered(recorded: &Recorded, points: usize) -> Vec<Gathered> {
+    let of = |(arg, var): (usize, &Var)| {
+        let dims: Vec<bool> = recorded.bound.dims(arg).iter().map(Option::is_none).collect();
+        dims.contains(&true).then(|| Gathered { arg, dims, bytes: points.saturating_mul(var.dtype.bytes()) })
+    };
+    recorded.args.iter().enumerate().filter_map(of).collect()
+}
