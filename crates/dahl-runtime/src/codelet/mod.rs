@@ -5,14 +5,19 @@
 //! [`Call`]: views of tile buffers, the region to compute and the parameters, and know nothing else.
 
 pub mod builtin;
+mod spec;
 mod call;
+mod view;
 mod pieces;
+mod map;
 pub mod relation;
 mod sample;
 
-pub use call::{ArgSpec, Call, CallSpec, View, ViewMut, for_each_index};
+pub use call::Call;
 pub use pieces::{Pieces, PiecesMut};
 pub use sample::{Draw, Sample, SampleArg, Tolerance, Values};
+pub use spec::{ArgSpec, CallSpec};
+pub use view::{View, ViewMut, for_each_index};
 
 use crate::error::Result;
 use crate::graph::Recorded;
