@@ -14,7 +14,7 @@ use dahl_runtime::graph::{BufferKind, Graph, Lowered, StateId, Var, lower};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -310,8 +310,12 @@ pub fn plans(bytes: &[u8]) {
     let (n_units, delays) = (machine.units.len(), u64::from(choices.byte()) << 8 | u64::from(choices.byte()));
     let planned = match choices.below(8) {
         0 => Planned { plan: Plan::heuristic(&lowered, n_units).expect("a small plan"), cut, lowered },
-        1 => Planned { plan: Plan::open(&lowered, Policy::Steal).expect("a small plan"), cut, lowered },
-        2 => Planned { plan: Plan::open(&lowered, Policy::Eager).expect("a small plan"), cut, lowered },
+        1 => {
+            Planned { plan: Plan::open(&lowered, SchedulerKind::Steal).expect("a small plan"), cut, lowered }
+        }
+        2 => {
+            Planned { plan: Plan::open(&lowered, SchedulerKind::Eager).expect("a small plan"), cut, lowered }
+        }
         _ => {
             let plan = Plan::fixed(&lowered, n_units).expect("a small plan");
             let planned = Planned { plan, cut, lowered };

@@ -9,7 +9,7 @@ mod diff;
 mod eval;
 mod exit;
 mod machine;
-mod measured;
+mod measurements;
 mod model;
 mod open;
 mod output;

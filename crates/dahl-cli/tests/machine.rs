@@ -42,7 +42,7 @@ fn what_is_measured_is_told_kept_and_written_as_a_machine_file() {
     let file = MachineFile::load(&path).expect("it can be read");
     let measured = file.measured.expect("it was measured");
     assert!(measured.flops_f32.one > 0.0 && measured.task_seconds.is_some(), "{measured:?}");
-    assert_eq!(measured.bandwidths.last().expect("a place").place.name, "memory");
+    assert_eq!(measured.bandwidths.last().expect("a level").level.name, "memory");
     assert!(!file.machine.units.is_empty() && !file.instructions.is_empty());
 
     // It was kept, and is said again without measuring.

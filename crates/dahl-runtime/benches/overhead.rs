@@ -12,7 +12,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Result, Runtime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -174,8 +174,11 @@ fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-    let plan =
-        if eager { Plan::open(&lowered, Policy::Eager)? } else { Plan::heuristic(&lowered, n_workers)? };
+    let plan = if eager {
+        Plan::open(&lowered, SchedulerKind::Eager)?
+    } else {
+        Plan::heuristic(&lowered, n_workers)?
+    };
     let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
     let steps = N_TASKS.div_ceil(lowered.tasks().len()) as u64;

@@ -12,7 +12,7 @@ use dahl_runtime::engine::Store;
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ fn measure(n_samples: usize, n_layers: usize) -> Result<()> {
     let one = planned(&|lowered| Plan::heuristic(lowered, 1))?;
     let two = planned(&|lowered| Plan::heuristic(lowered, 2))?;
     let many = planned(&|lowered| Plan::heuristic(lowered, 16))?;
-    let open = planned(&|lowered| Plan::open(lowered, Policy::Eager))?;
+    let open = planned(&|lowered| Plan::open(lowered, SchedulerKind::Eager))?;
     let n_tasks = lowered.tasks().len();
     let rate = n_tasks as f64 / (lower_millis + two) * 1e3;
     println!(

@@ -7,7 +7,7 @@ use crate::arena::{Arena, Slabs};
 use crate::array::{Element, Owned};
 use crate::engine::pool::current_worker;
 use crate::engine::submit::Tasks;
-use crate::engine::{Pool, Source};
+use crate::engine::{Pool, WorkSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{HOST, Machine};
 use crate::sync::{Arc, thread};
@@ -66,7 +66,7 @@ impl Runtime {
         }
         let pool = Pool::new(&machine.units)?;
         let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
-        pool.attach(Arc::clone(&tasks) as Arc<dyn Source>);
+        pool.attach(Arc::clone(&tasks) as Arc<dyn WorkSource>);
         Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })
     }
 

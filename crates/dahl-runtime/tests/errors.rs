@@ -11,7 +11,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Var, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
 use kernels::{COPY, FAIL, MATMUL};
 use std::panic::Location;
@@ -47,7 +47,7 @@ impl Failing {
         let plan = if is_planned {
             Plan::heuristic(&lowered, 2).unwrap()
         } else {
-            Plan::open(&lowered, Policy::Eager).unwrap()
+            Plan::open(&lowered, SchedulerKind::Eager).unwrap()
         };
         let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();

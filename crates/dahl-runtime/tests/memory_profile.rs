@@ -8,7 +8,7 @@ use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Graph;
 use dahl_runtime::plan::{Plan, Planned};
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use kernels::{BLEND, COPY};
 
 /// A chain of copies from a port to an output, with the first copy needed again at the end.
@@ -50,7 +50,7 @@ fn no_moment_needs_more_than_was_planned() {
             Planned::new(&graph, &CutOptions::default(), |lowered| Plan::heuristic(lowered, workers))
                 .unwrap(),
             Planned::new(&graph, &CutOptions::default(), |lowered| Plan::fixed(lowered, workers)).unwrap(),
-            Planned::new(&graph, &CutOptions::default(), |lowered| Plan::open(lowered, Policy::Eager))
+            Planned::new(&graph, &CutOptions::default(), |lowered| Plan::open(lowered, SchedulerKind::Eager))
                 .unwrap(),
         ] {
             let profile = plan.memory_profile();

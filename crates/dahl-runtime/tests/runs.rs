@@ -9,7 +9,7 @@ use dahl_runtime::engine::{Pool, Session, Workspace};
 use dahl_runtime::graph::EdgeKind;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 use turn::Turn;
 
@@ -24,7 +24,7 @@ fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
     let open = |policy| Plan::open(lowered, policy).unwrap();
     let (floating, fixed) =
         (Plan::heuristic(lowered, workers).unwrap(), Plan::fixed(lowered, workers).unwrap());
-    [floating, fixed, open(Policy::Eager), open(Policy::Steal)]
+    [floating, fixed, open(SchedulerKind::Eager), open(SchedulerKind::Steal)]
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn two_sessions_take_turns_on_one_pool() {
     let machine = Machine::with_workers(2);
     let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2).unwrap());
-    let mut second = b.session(&pool, &Plan::open(&b.lowered, Policy::Steal).unwrap());
+    let mut second = b.session(&pool, &Plan::open(&b.lowered, SchedulerKind::Steal).unwrap());
     for round in 0..50 {
         a.run(&mut first, 3, f64::from(round)).unwrap();
         b.run(&mut second, 2, f64::from(round)).unwrap();

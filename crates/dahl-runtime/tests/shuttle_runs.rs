@@ -7,7 +7,7 @@ mod turn;
 use dahl_runtime::engine::Pool;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 use turn::Turn;
 
@@ -37,11 +37,11 @@ fn fixed(turn: &Turn, workers: usize) -> Plan {
 }
 
 fn eager(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, Policy::Eager).unwrap()
+    Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap()
 }
 
 fn steal(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, Policy::Steal).unwrap()
+    Plan::open(&turn.lowered, SchedulerKind::Steal).unwrap()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::runtime::Options;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn session(pool: &Arc<Pool>, store: &mut Store, flag: usize, is_planned: bool) -
     let plan = if is_planned {
         Plan::heuristic(&lowered, pool.n_workers()).unwrap()
     } else {
-        Plan::open(&lowered, Policy::Eager).unwrap()
+        Plan::open(&lowered, SchedulerKind::Eager).unwrap()
     };
     Session::new(pool, &lowered, &plan, 0)
 }

@@ -23,7 +23,7 @@
 use super::json::quoted;
 use dahl_runtime::graph::{Edge, EdgeKind};
 use dahl_runtime::trace::{
-    BlockInfo, Event, Release, Scene, Schedule, TaskInfo, Trace, Transfer, WorkerInfo,
+    BlockInfo, Dispatch, Event, Release, Scene, TaskInfo, Trace, Transfer, WorkerInfo,
 };
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
@@ -38,8 +38,8 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 const COLD: &str = "cold";
 const WARM: &str = "warm";
 
-const SCHEDULES: [(&str, Schedule); 3] =
-    [("planned", Schedule::Planned), ("open", Schedule::Open), ("submitted", Schedule::Submitted)];
+const DISPATCHES: [(&str, Dispatch); 3] =
+    [("planned", Dispatch::Planned), ("open", Dispatch::Open), ("submitted", Dispatch::Submitted)];
 
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let mut n_lines = 0;
@@ -51,7 +51,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     line(format_args!("\"{MAGIC}\",{VERSION}"))?;
     line(format_args!("\"clock\",{}", trace.ticks_per_second))?;
     let schedule =
-        SCHEDULES.iter().find(|(_, schedule)| *schedule == scene.schedule).map_or("", |(name, _)| name);
+        DISPATCHES.iter().find(|(_, schedule)| *schedule == scene.dispatch).map_or("", |(name, _)| name);
     line(format_args!("\"schedule\",\"{schedule}\""))?;
     for name in &scene.memories {
         line(format_args!("\"memory\",{}", quoted(name)))?;
@@ -173,8 +173,8 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
         "clock" => trace.ticks_per_second = f.amount("a number of ticks per second", |ticks| ticks > 0.0)?,
         "schedule" => {
             let name = f.text()?;
-            let known = SCHEDULES.iter().find(|(known, _)| *known == name);
-            scene.schedule = known.ok_or_else(|| format!("there is no schedule '{name}'"))?.1;
+            let known = DISPATCHES.iter().find(|(known, _)| *known == name);
+            scene.dispatch = known.ok_or_else(|| format!("there is no schedule '{name}'"))?.1;
         }
         "memory" => scene.memories.push(f.text()?),
         "worker" => {

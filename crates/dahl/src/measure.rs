@@ -14,7 +14,7 @@ use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{
-    Bandwidth, Hardware, Machine, Measured, Place, Rate, Stream, n_cores, pin_current_thread,
+    Bandwidth, Hardware, Machine, MeasuredRates, MemoryLevel, Rate, Stream, n_cores, pin_current_thread,
 };
 use dahl_runtime::plan::Plan;
 use std::io;
@@ -43,10 +43,10 @@ pub fn machine(
     hardware: &Hardware,
     effort: Effort,
     mut progress: impl FnMut(usize, usize, &str),
-) -> Result<Measured> {
+) -> Result<MeasuredRates> {
     let n_cores = n_cores();
-    let places = Place::of(hardware, n_cores);
-    let n_all = 2 + places.len() * Stream::ALL.len() + 1;
+    let levels = MemoryLevel::of(hardware, n_cores);
+    let n_all = 2 + levels.len() * Stream::ALL.len() + 1;
     let mut n_done = 0;
     let mut next = |what: &str| {
         progress(n_done, n_all, what);
@@ -59,23 +59,23 @@ pub fn machine(
     let flops_f32 = both("flops of f32", &|| Box::new(|| fma_flops(Dtype::F32)))?;
     let flops_f64 = both("flops of f64", &|| Box::new(|| fma_flops(Dtype::F64)))?;
     let mut bandwidths = Vec::new();
-    for place in places {
+    for level in levels {
         let [a, b, c] = Stream::ALL.map(|stream| {
-            let bytes = place.bytes as usize;
-            both(&format!("{} of {}", stream.name(), place.name), &|| {
+            let bytes = level.bytes as usize;
+            both(&format!("{} of {}", stream.name(), level.name), &|| {
                 let mut streams = Streams::new(stream, bytes);
                 // Small arrays are gone through many times between two looks at the clock.
                 let n_passes = (1_usize << 20).div_ceil(bytes.max(1)).min(1 << 12);
                 Box::new(move || (0..n_passes).map(|_| streams.next_piece() as f64).sum())
             })
         });
-        bandwidths.push(Bandwidth { place, rates: [a?, b?, c?] });
+        bandwidths.push(Bandwidth { level, rates: [a?, b?, c?] });
     }
     next("tasks");
     let task_seconds = Some(task_seconds(effort)?);
     progress(n_all, n_all, "");
     let date = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Ok(Measured { date, n_cores, flops_f32, flops_f64, bandwidths, task_seconds })
+    Ok(MeasuredRates { date, n_cores, flops_f32, flops_f64, bandwidths, task_seconds })
 }
 
 /// The most per second that `n` cores together did in a round. Each makes its work for itself, by `work`, and calls it until the

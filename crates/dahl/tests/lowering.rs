@@ -9,7 +9,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{ErrorKind, Result};
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ fn a_plan_of_another_graph_is_refused() {
     };
     let (small, large) = (lowered(2), lowered(64_000));
     let pool = Arc::new(Pool::new(&Machine::with_workers(1).units).unwrap());
-    for plan in [Plan::open(&small, Policy::Eager).unwrap(), Plan::heuristic(&small, 1).unwrap()] {
+    for plan in [Plan::open(&small, SchedulerKind::Eager).unwrap(), Plan::heuristic(&small, 1).unwrap()] {
         let error = Session::new(&pool, &large, &plan, 0).err().expect("refused");
         assert!(error.to_string().contains("another graph"), "{error}");
     }

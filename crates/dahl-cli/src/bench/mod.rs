@@ -10,7 +10,7 @@ mod torch;
 
 use crate::exit::{Exit, Misuse};
 use crate::machine;
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::open;
 use crate::output::{count, say};
 use crate::parse::{DtypeArg, at_least_one, batch, seconds, workers};
@@ -154,7 +154,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     if args.against.is_some() {
         check_rivals(args, &rivals)?;
     }
-    let measured = Measured::open();
+    let measured = Measurements::open();
     let peaks = machine::measured::known(&Hardware::detect());
     let mut cases = Vec::new();
     for (model, batch) in args.steps() {
@@ -214,7 +214,7 @@ fn settings(
     batch: usize,
     dtype: DtypeArg,
     workers: usize,
-    measured: &Measured,
+    measured: &Measurements,
 ) -> Result<(Settings, String, dahl::tune::Least)> {
     let network = open::model(model, open::made_for(model), Some(CLASSES))?;
     let subject = Subject::new(&network, batch, dtype.into())?;

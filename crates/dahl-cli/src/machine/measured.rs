@@ -6,7 +6,7 @@ use dahl::measure::{Effort, machine};
 use dahl::op::simd::Isa;
 use dahl_runtime::date;
 use dahl_runtime::env::cache_folder;
-use dahl_runtime::machine::{Bandwidth, Hardware, MachineFile, Measured, Rate, Stream};
+use dahl_runtime::machine::{Bandwidth, Hardware, MachineFile, MeasuredRates, Rate, Stream};
 use dahl_runtime::perf::Identity;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub fn kept(hardware: &Hardware) -> Result<Option<(PathBuf, MachineFile)>> {
 }
 
 /// What was measured here before. What is wrong with the file is told on standard error, and then nothing is known.
-pub fn known(hardware: &Hardware) -> Option<Measured> {
+pub fn known(hardware: &Hardware) -> Option<MeasuredRates> {
     let kept = kept(hardware).unwrap_or_else(|error| {
         warn(format_args!("{error:#}"));
         None
@@ -53,7 +53,7 @@ pub fn keep(file: &MachineFile) -> Result<Option<PathBuf>> {
 }
 
 /// Measures this machine, with a progress bar on a terminal.
-pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<Measured> {
+pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<MeasuredRates> {
     let is_hidden = is_quiet || !stderr().is_terminal();
     let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}");
@@ -68,7 +68,7 @@ pub fn measure(hardware: &Hardware, is_quiet: bool) -> Result<Measured> {
 }
 
 /// Lines with what each is about.
-pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
+pub fn words(measured: &MeasuredRates) -> Vec<(&'static str, String)> {
     let giga = |rate: &Rate, unit: &str| {
         format!(
             "{:>8.1} {unit} on one core, {:>8.1} on all {}",
@@ -82,14 +82,14 @@ pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
         ("flops", format!("f32 {}", giga(&measured.flops_f32, "GFLOP/s"))),
         ("", format!("f64 {}", giga(&measured.flops_f64, "GFLOP/s"))),
     ];
-    for Bandwidth { place, rates } in &measured.bandwidths {
+    for Bandwidth { level, rates } in &measured.bandwidths {
         for (stream, rate) in Stream::ALL.into_iter().zip(rates) {
             let is_first = lines.len() == 3;
             let size = match stream {
-                Stream::Read => format!("  ({} per core)", bytes(place.bytes)),
+                Stream::Read => format!("  ({} per core)", bytes(level.bytes)),
                 _ => String::new(),
             };
-            let name = format!("{:<6} {:<5}", place.name, stream.name());
+            let name = format!("{:<6} {:<5}", level.name, stream.name());
             let line = format!("{name} {}{size}", giga(rate, "GB/s"));
             lines.push((if is_first { "bandwidth" } else { "" }, line));
         }
@@ -109,12 +109,12 @@ pub fn words(measured: &Measured) -> Vec<(&'static str, String)> {
     lines
 }
 
-pub fn json(measured: &Measured) -> Value {
+pub fn json(measured: &MeasuredRates) -> Value {
     let rate = |rate: &Rate| json!({ "one": rate.one, "all": rate.all });
     let bandwidth = |it: &Bandwidth| {
         let mut json = json!({
-            "place": it.place.name, "capacity_bytes": it.place.capacity, "own": it.place.is_own,
-            "sharing": it.place.n_sharing, "bytes": it.place.bytes,
+            "place": it.level.name, "capacity_bytes": it.level.capacity, "own": it.level.is_own,
+            "sharing": it.level.n_sharing, "bytes": it.level.bytes,
         });
         for (stream, found) in Stream::ALL.into_iter().zip(&it.rates) {
             json[stream.name()] = rate(found);

@@ -1,6 +1,6 @@
 //! What all runs on this machine have measured: the performance models.
 
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::output::count;
 use dahl_runtime::date::day;
 use dahl_runtime::perf::{Condition, Entry, History, Key};
@@ -16,7 +16,7 @@ struct Row<'a> {
 }
 
 /// Everything that is known, in the order of keys.
-fn rows(measured: &Measured) -> Vec<Row<'_>> {
+fn rows(measured: &Measurements) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     for (key, entry) in measured.models().entries() {
         let of = |(&condition, history)| Row { key, entry, condition, history };
@@ -40,7 +40,7 @@ impl Row<'_> {
 }
 
 /// A table of all that is known, and where it is kept.
-pub fn words(measured: &Measured) -> String {
+pub fn words(measured: &Measurements) -> String {
     let rows = rows(measured);
     let place = match measured.path() {
         Some(path) => path.display().to_string(),
@@ -88,7 +88,7 @@ pub fn words(measured: &Measured) -> String {
 }
 
 /// The same as one JSON object.
-pub fn json(measured: &Measured) -> Value {
+pub fn json(measured: &Measurements) -> Value {
     let row = |row: &Row<'_>| {
         json!({
             "codelet": row.key.codelet, "implementation": row.key.implementation, "version": row.key.version,

@@ -7,7 +7,7 @@ mod table;
 mod why;
 
 use crate::exit::Exit;
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::output::say;
 use anyhow::Result;
 use clap::ValueEnum;
@@ -75,7 +75,7 @@ impl From<ByArg> for By {
 /// Describes a trace, or compares two.
 pub fn run(args: &Args) -> Result<Exit> {
     let Some(file) = &args.file else {
-        let measured = Measured::open();
+        let measured = Measurements::open();
         match args.json {
             true => say(known::json(&measured))?,
             false => say(known::words(&measured))?,

@@ -15,7 +15,7 @@ mod startup;
 pub use args::Args;
 
 use crate::exit::Exit;
-use crate::measured::learn;
+use crate::measurements::learn;
 use crate::output::say;
 use crate::signal;
 use anyhow::{Context, Result};

@@ -4,7 +4,7 @@ use super::dump::{Dump, read_batches};
 use super::metrics::Metrics;
 use super::startup::Startup;
 use super::{Args, resume};
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::open;
 use crate::output::say;
 use crate::trained::check_classes;
@@ -39,7 +39,7 @@ pub struct Job {
     pub dump: Option<Dump>,
     pub metrics: Option<Metrics>,
     /// What tasks cost here.
-    pub measured: Measured,
+    pub measured: Measurements,
     /// How long it takes to the first step.
     pub startup: Startup,
 }
@@ -99,7 +99,7 @@ impl Job {
             .watchdog(args.watchdog)
             .dtype(args.dtype.into())
             .schedule(args.schedule.into());
-        let measured = Measured::open();
+        let measured = Measurements::open();
         let chosen = || measured.choice(&choice_key(&model, args.batch, args.dtype.into()));
         let cut = match forced_cut(&args)? {
             Some(cut) => Some((cut, "as asked for".to_string())),

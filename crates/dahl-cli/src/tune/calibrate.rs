@@ -3,7 +3,7 @@
 use super::rounds::{HOPELESS, Timed, rounds};
 use super::{Named, What, bar, label};
 use crate::exit::Exit;
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::output::{count, say};
 use anyhow::{Result, bail};
 use dahl_runtime::graph::CutOptions;
@@ -40,7 +40,7 @@ const WORTH: f64 = 0.02;
 
 /// Measures and chooses.
 pub fn run(args: &Args) -> Result<Exit> {
-    let measured = Measured::open();
+    let measured = Measurements::open();
     if measured.path().is_none() {
         bail!("there is no folder to keep measurements in: set DAHL_CACHE to one");
     }
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn forget(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
+fn forget(args: &Args, measured: &Measurements, named: &Named) -> Result<()> {
     let was_there = measured.forget(&named.subject.key())?;
     let Named { model, about, subject } = named;
     let batch = subject.batch();
@@ -65,7 +65,7 @@ fn forget(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
     Ok(say(format!("{about}, batch {batch}: cut {what}"))?)
 }
 
-fn calibrate(args: &Args, measured: &Measured, named: &Named) -> Result<()> {
+fn calibrate(args: &Args, measured: &Measurements, named: &Named) -> Result<()> {
     let Named { about, subject, .. } = named;
     let cuts = subject.candidates()?;
     let mut workers = vec![1, n_cores()];

@@ -1,13 +1,13 @@
 //! Plans measured in turn. Machines that are shared have phases of minutes in which everything takes longer, so plans are compared
 //! within a round, in which each of them runs for a moment, and over several rounds.
 
-use crate::measured::learn;
+use crate::measurements::learn;
 use crate::output::count;
 use anyhow::{Context, Result, bail};
 use dahl::tune::Subject;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::perf::{Costs, Models, Sources, predict};
+use dahl_runtime::perf::{Bases, Costs, Models, predict};
 use dahl_runtime::plan::Planned;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub struct Timed {
     /// What the models said before each round, in seconds, if they were asked.
     pub predictions: Vec<f64>,
     /// Where that came from in the first round.
-    pub sources: Sources,
+    pub bases: Bases,
     /// The share of the median step outside of kernels.
     pub overheads: Vec<f64>,
 }
@@ -34,8 +34,8 @@ impl Timed {
     pub fn new(subject: &Subject, cut: &CutOptions, workers: usize) -> Result<Timed> {
         let planned = subject.plan(cut, workers).context("planning failed")?;
         let (steps, predictions, overheads) = (Vec::new(), Vec::new(), Vec::new());
-        let sources = Sources::default();
-        Ok(Timed { cut: cut.clone(), workers, planned, steps, predictions, sources, overheads })
+        let bases = Bases::default();
+        Ok(Timed { cut: cut.clone(), workers, planned, steps, predictions, bases, overheads })
     }
 
     pub fn n_tasks(&self) -> usize {
@@ -48,7 +48,7 @@ impl Timed {
         let units = Machine::with_workers(self.workers).units;
         let prediction = predict(lowered, plan, &units, models, costs)?;
         if self.predictions.is_empty() {
-            self.sources = prediction.sources;
+            self.bases = prediction.bases;
         }
         self.predictions.push(prediction.step_seconds);
         Ok(())
@@ -82,7 +82,7 @@ impl Timed {
     /// How far off the prediction was that knew nothing but earlier runs, and where it had its times from.
     pub fn predicted_at_first(&self) -> Option<(f64, String)> {
         let error = self.predictions.first()? / self.steps.first()? - 1.0;
-        let Sources { history, scaled, regression, guess } = self.sources;
+        let Bases { history, scaled, regression, guess } = self.bases;
         let kinds = [
             (history, "history"),
             (scaled, "other conditions"),

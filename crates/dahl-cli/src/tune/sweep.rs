@@ -4,7 +4,7 @@ use super::rounds::{self, Timed, median, predicted_rounds};
 use super::{Named, What, bar, label, plot};
 use crate::exit::Exit;
 use crate::machine;
-use crate::measured::Measured;
+use crate::measurements::Measurements;
 use crate::open;
 use crate::output::{count, say, thousands};
 use crate::parse::{tiles, workers};
@@ -64,7 +64,7 @@ impl Case {
         cuts: &[CutOptions],
         workers: usize,
         origin: &str,
-        (measured, costs): (&Measured, Costs),
+        (measured, costs): (&Measurements, Costs),
         learned: &mut Models,
     ) -> Result<Case> {
         let Named { model, about, subject } = named;
@@ -109,7 +109,7 @@ fn fastest(plans: &[Timed]) -> usize {
 
 /// Measures and draws.
 pub fn run(args: &Args) -> Result<Exit> {
-    let measured = Measured::open();
+    let measured = Measurements::open();
     let mut counts = if args.workers.is_empty() { vec![1, n_cores()] } else { args.workers.clone() };
     counts.dedup();
     if let Some(path) = &args.plot {
@@ -240,7 +240,7 @@ const CLOSE: f64 = 0.1;
 fn to_json(case: &Case) -> Value {
     let plan = |plan: &Timed| {
         let us = |seconds: &[f64]| seconds.iter().map(|seconds| 1e6 * seconds).collect::<Vec<_>>();
-        let sources = plan.sources;
+        let bases = plan.bases;
         json!({
             "cut": plan.cut.to_string(),
             "tasks": plan.n_tasks(),
@@ -251,7 +251,7 @@ fn to_json(case: &Case) -> Value {
             "predicted_us": us(&plan.predictions),
             "prediction_error": plan.predicted().map(|(_, error)| error),
             "predicted_from": {
-                "history": sources.history, "scaled": sources.scaled, "regression": sources.regression, "guess": sources.guess,
+                "history": bases.history, "scaled": bases.scaled, "regression": bases.regression, "guess": bases.guess,
             },
         })
     };

@@ -11,7 +11,7 @@ mod slab;
 
 pub(crate) use slab::{BlockId, Slabs};
 
-use crate::array::{Array, Element, Place, Raw, checked_bytes};
+use crate::array::{Array, BaseRegion, Element, Raw, checked_bytes};
 use crate::bytes::ALIGN;
 use crate::error::Result;
 use crate::runtime::Inner;
@@ -106,7 +106,7 @@ impl Arena {
         Ok(Array::new(
             Arc::clone(&self.runtime),
             Raw::row_major(pointer.cast(), shape),
-            Place::whole(base, &shape),
+            BaseRegion::whole(base, &shape),
         ))
     }
 

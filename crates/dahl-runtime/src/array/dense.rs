@@ -1,8 +1,8 @@
 //! Arrays as a program holds them: typed, borrowed from an arena, known to the runtime by their base allocation.
 
+use super::base::BaseRegion;
 use super::guard::{ReadGuard, WriteGuard};
 use super::owned::Owned;
-use super::place::Place;
 use super::raw::Raw;
 use super::split::{Cut, Split, SplitMut};
 use super::{Element, Shape};
@@ -34,7 +34,7 @@ pub type Tensor<'a, T> = Array<'a, T, 4>;
 pub struct Array<'a, T, const R: usize> {
     pub(crate) runtime: Arc<Inner>,
     pub(crate) raw: Raw<T, R>,
-    pub(crate) place: Place,
+    pub(crate) place: BaseRegion,
     /// The block that an [`Owned`] array frees. It travels with the memory it stands for, so that exchanging the
     /// arrays inside of two owners, or of an owner and a longer-lived array, frees nothing that is in use.
     pub(crate) block: Option<BlockId>,
@@ -42,7 +42,7 @@ pub struct Array<'a, T, const R: usize> {
 }
 
 impl<'a, T: Element, const R: usize> Array<'a, T, R> {
-    pub(crate) fn new(runtime: Arc<Inner>, raw: Raw<T, R>, place: Place) -> Self {
+    pub(crate) fn new(runtime: Arc<Inner>, raw: Raw<T, R>, place: BaseRegion) -> Self {
         Array { runtime, raw, place, block: None, borrow: PhantomData }
     }
 
@@ -119,7 +119,7 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     }
 
     /// Another view of the same allocation; whoever asks for it sees to it that it is borrowed as it is used.
-    pub(super) fn at(&self, raw: Raw<T, R>, place: Place) -> Array<'a, T, R> {
+    pub(super) fn at(&self, raw: Raw<T, R>, place: BaseRegion) -> Array<'a, T, R> {
         Array::new(Arc::clone(&self.runtime), raw, place)
     }
 

@@ -6,7 +6,7 @@
 //! not.
 
 mod raw;
-mod place;
+mod base;
 mod dense;
 mod owned;
 mod view;
@@ -51,5 +51,5 @@ pub use crate::codelet::relation::TileSize;
 pub use crate::engine::submit::BEST;
 pub use crate::shape::{Dtype, Element, Layout, MAX_RANK, PerElement, Region, Shape};
 
-pub(crate) use place::Place;
+pub(crate) use base::BaseRegion;
 pub(crate) use raw::{Raw, checked_bytes};

@@ -1,8 +1,8 @@
 //! Arrays with memory of their own: what models hold.
 
 use super::Element;
+use super::base::BaseRegion;
 use super::dense::Array;
-use super::place::Place;
 use super::raw::{Raw, checked_bytes};
 use crate::error::Result;
 use crate::runtime::Inner;
@@ -31,7 +31,7 @@ impl<T: Element, const R: usize> Owned<T, R> {
     pub(crate) fn zeros(runtime: &Arc<Inner>, shape: [usize; R]) -> Result<Self> {
         runtime.slabs.sweep(&runtime.tasks);
         let (block, pointer) = runtime.slabs.allocate(checked_bytes::<T>(&shape)?, "an owned array")?;
-        let place = Place::whole(runtime.tasks.new_base(), &shape);
+        let place = BaseRegion::whole(runtime.tasks.new_base(), &shape);
         let mut array = Array::new(Arc::clone(runtime), Raw::row_major(pointer.cast(), shape), place);
         array.block = Some(block);
         Ok(Owned { array })

@@ -233,7 +233,7 @@ fn submit_task(
         urgent: params.urgent,
     };
     // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
-    // it only through guards, which wait, and a view's region covers its elements (`Place`). Outputs are borrowed
+    // it only through guards, which wait, and a view's region covers its elements (`BaseRegion`). Outputs are borrowed
     // exclusively, so they are neither inputs nor one another, except for the one input that a codelet which works
     // in place shares with its first output.
     unsafe { runtime.tasks.submit(request, arguments, params.scalars, location) }.map_err(with_context)

@@ -13,10 +13,10 @@
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
 use super::bell::Bell;
+use super::bound::BoundGraph;
 use super::executor::Executor;
-use super::host::Host;
-use super::pool::Source;
-use super::program::Program;
+use super::pool::WorkSource;
+use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::schedule::Scheduler;
@@ -36,7 +36,7 @@ struct Gate {
 
 /// A graph whose tasks are taken as they become ready.
 pub(super) struct Dynamic {
-    program: Arc<Program>,
+    program: Arc<BoundGraph>,
     n_tasks: usize,
     /// Tasks that follow each task, with the distance in steps (0 or 1).
     successors: Vec<Vec<(u32, u64)>>,
@@ -50,13 +50,13 @@ pub(super) struct Dynamic {
     gate: Mutex<Gate>,
     scheduler: Box<dyn Scheduler>,
     workers_bell: Arc<Bell>,
-    host: Host,
+    host: Waiter,
 }
 
 impl Dynamic {
     /// Prepares the counters of a graph.
     pub fn new(
-        program: Arc<Program>,
+        program: Arc<BoundGraph>,
         n_tasks: usize,
         edges: &[Edge],
         scheduler: Box<dyn Scheduler>,
@@ -92,7 +92,7 @@ impl Dynamic {
             gate: Mutex::default(),
             scheduler,
             workers_bell,
-            host: Host::new(),
+            host: Waiter::new(),
         };
         for step in 0..GENERATIONS {
             dynamic.set_up(step);
@@ -178,7 +178,7 @@ fn turn(step: u64) -> usize {
     (step % 2) as usize
 }
 
-impl Source for Dynamic {
+impl WorkSource for Dynamic {
     fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
         while let Some((task, taken)) =

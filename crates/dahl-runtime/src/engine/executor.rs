@@ -1,13 +1,13 @@
 //! What a session needs of the way in which its graph is executed.
 
-use super::pool::Source;
+use super::pool::WorkSource;
 use super::watchdog::Blocked;
 use crate::trace::recorder::Look;
 use std::time::Duration;
 
 /// A graph under execution: [`Replay`](super::replay::Replay) of a plan, or a
 /// [`Dynamic`](super::dynamic::Dynamic) run with a scheduler.
-pub(super) trait Executor: Source {
+pub(super) trait Executor: WorkSource {
     /// Lets workers execute all steps before `step`.
     fn release(&self, step: u64);
 

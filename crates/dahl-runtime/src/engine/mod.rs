@@ -1,6 +1,6 @@
 //! Engines execute lowered graphs and submitted tasks. Here: the native one, on CPU threads.
 //!
-//! [`Pool`] owns the worker threads. What they work on is a [`Source`]: a planned graph that is replayed, a graph
+//! [`Pool`] owns the worker threads. What they work on is a [`WorkSource`]: a planned graph that is replayed, a graph
 //! whose tasks are taken as they become ready, by whom a [scheduler](crate::schedule) decides, or the tasks that a program submits one by one. All of them run
 //! kernels and fail in the same way; runs of graphs are traced. A [`Session`] binds a graph to a pool; a [`Store`] holds what
 //! outlives graphs.
@@ -15,8 +15,8 @@ mod local;
 mod coherence;
 mod runner;
 pub(crate) mod watchdog;
-mod program;
-mod host;
+mod bound;
+mod waiter;
 mod executor;
 mod replay;
 mod dynamic;
@@ -24,6 +24,6 @@ mod session;
 pub(crate) mod submit;
 
 pub use memory::Store;
-pub use pool::{Pool, Source, current_worker};
+pub use pool::{Pool, WorkSource, current_worker};
 pub use session::{Handle, Outputs, Ports, Session};
 pub use workspace::Workspace;

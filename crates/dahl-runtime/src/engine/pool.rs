@@ -1,6 +1,6 @@
 //! The worker threads: pinned, spinning for a short while when out of work, then asleep.
 //!
-//! Workers serve [`Source`]s. A worker asks each source in turn whether it has something for it; if none has, it
+//! Workers serve [`WorkSource`]s. A worker asks each source in turn whether it has something for it; if none has, it
 //! spins for about 2 ms (see `SPIN_ROUNDS`) and then sleeps on the pool's bell.
 //! A source that gets new work, or that finishes work others wait for, rings that bell.
 
@@ -21,16 +21,16 @@ pub fn current_worker() -> Option<usize> {
 }
 
 /// Something that workers work on.
-pub trait Source: Send + Sync {
+pub trait WorkSource: Send + Sync {
     /// Runs what is ready for this worker. Returns whether anything ran.
     fn poll(&self, worker: usize) -> bool;
 
-    /// Whether [`Source::poll`] would run something for this worker. Looked at before a worker falls asleep.
+    /// Whether [`WorkSource::poll`] would run something for this worker. Looked at before a worker falls asleep.
     fn has_work(&self, worker: usize) -> bool;
 }
 
 struct Shared {
-    sources: Mutex<Vec<Arc<dyn Source>>>,
+    sources: Mutex<Vec<Arc<dyn WorkSource>>>,
     /// Rises with every change of `sources`, so that workers need not lock to see that nothing changed.
     version: AtomicU64,
     stop: AtomicBool,
@@ -108,16 +108,16 @@ impl Pool {
     }
 
     /// Lets the workers serve `source` from now on.
-    pub fn attach(&self, source: Arc<dyn Source>) {
+    pub fn attach(&self, source: Arc<dyn WorkSource>) {
         self.change_sources(|sources| sources.push(source));
     }
 
     /// Stops serving `source`. Returns at once; a worker may still be inside a last `poll`.
-    pub fn detach(&self, source: &Arc<dyn Source>) {
+    pub fn detach(&self, source: &Arc<dyn WorkSource>) {
         self.change_sources(|sources| sources.retain(|s| !Arc::ptr_eq(s, source)));
     }
 
-    fn change_sources(&self, change: impl FnOnce(&mut Vec<Arc<dyn Source>>)) {
+    fn change_sources(&self, change: impl FnOnce(&mut Vec<Arc<dyn WorkSource>>)) {
         change(&mut lock(&self.shared.sources));
         self.shared.version.fetch_add(1, Ordering::Release);
         self.ring();
@@ -159,7 +159,7 @@ const SPIN_ROUNDS: u32 = 8000;
 const YIELD_ROUNDS: u32 = 8;
 
 fn serve(shared: &Shared, worker: usize) {
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
+    let mut sources: Vec<Arc<dyn WorkSource>> = Vec::new();
     let mut seen = u64::MAX;
     let mut idle_rounds = 0;
     loop {

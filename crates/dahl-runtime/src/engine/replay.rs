@@ -18,11 +18,11 @@
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
 use super::bell::Bell;
+use super::bound::BoundGraph;
 use super::executor::Executor;
-use super::host::Host;
 use super::local::PerWorker;
-use super::pool::Source;
-use super::program::Program;
+use super::pool::WorkSource;
+use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::plan::Placement;
@@ -80,7 +80,7 @@ struct Track {
 
 /// A planned graph that is replayed.
 pub(super) struct Replay {
-    program: Arc<Program>,
+    program: Arc<BoundGraph>,
     lists: Vec<Vec<Entry>>,
     floats: Vec<Float>,
     tracks: PerWorker<Track>,
@@ -88,13 +88,13 @@ pub(super) struct Replay {
     /// Steps that may be executed.
     released: AtomicU64,
     workers_bell: Arc<Bell>,
-    host: Host,
+    host: Waiter,
 }
 
 impl Replay {
     /// Compiles a placement and all edges into lists with waits.
     pub fn new(
-        program: Arc<Program>,
+        program: Arc<BoundGraph>,
         placement: &Placement,
         edges: &[Edge],
         workers_bell: Arc<Bell>,
@@ -109,7 +109,7 @@ impl Replay {
             clocks: (0..n_workers).map(|_| Padded::default()).collect(),
             released: AtomicU64::new(0),
             workers_bell,
-            host: Host::new(),
+            host: Waiter::new(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Replay {
     }
 }
 
-impl Source for Replay {
+impl WorkSource for Replay {
     fn poll(&self, worker: usize) -> bool {
         // SAFETY: the pool calls `poll` on the thread of `worker`, and `advance` does not come back here.
         let advanced = !self.lists[worker].is_empty()

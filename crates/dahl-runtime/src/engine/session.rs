@@ -2,18 +2,18 @@
 
 #![expect(unsafe_code, reason = "hands out ring versions while no task uses them")]
 
+use super::bound::BoundGraph;
 use super::dynamic::Dynamic;
 use super::executor::Executor;
 use super::memory::Store;
-use super::pool::{Pool, Source, current_worker};
-use super::program::Program;
+use super::pool::{Pool, WorkSource, current_worker};
 use super::replay::Replay;
 use super::watchdog::{Watch, stuck};
 use super::workspace::{Lease, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role, Var};
 use crate::plan::{Order, Plan};
-use crate::schedule::{self, Policy, Scheduler};
+use crate::schedule::{self, Scheduler, SchedulerKind};
 use crate::shape::Element;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Weak};
@@ -25,9 +25,9 @@ use std::time::Duration;
 /// [`Workspace`] has taken enough; running allocates nothing.
 pub struct Session {
     pool: Arc<Pool>,
-    program: Arc<Program>,
+    program: Arc<BoundGraph>,
     executor: Arc<dyn Executor>,
-    source: Arc<dyn Source>,
+    source: Arc<dyn WorkSource>,
     rings: Vec<Option<(usize, Role)>>,
     depth: u64,
     steps: u64,
@@ -63,7 +63,7 @@ impl Session {
         }
         plan.check(lowered)?;
         let memory = plan.memory();
-        let program = Arc::new(Program::new(lowered, memory, pool.units(), trace_capacity, workspace)?);
+        let program = Arc::new(BoundGraph::new(lowered, memory, pool.units(), trace_capacity, workspace)?);
         let edges = [&lowered.edges[..], &memory.edges[..]].concat();
         let executor: Arc<dyn Executor> = match plan.order() {
             Order::Planned(placement) => {
@@ -75,7 +75,7 @@ impl Session {
                 Arc::new(Dynamic::new(Arc::clone(&program), n_tasks, &edges, scheduler, pool.bell()))
             }
         };
-        let source = Arc::clone(&executor) as Arc<dyn Source>;
+        let source = Arc::clone(&executor) as Arc<dyn WorkSource>;
         pool.attach(Arc::clone(&source));
         let stop = Arc::new(AtomicBool::new(false));
         let (pool, rings, depth) = (Arc::clone(pool), lowered.rings.clone(), lowered.depth as u64);
@@ -233,7 +233,7 @@ impl Drop for Session {
 /// Ends the run of a [`Session`] from another thread.
 #[derive(Clone)]
 pub struct Handle {
-    program: Weak<Program>,
+    program: Weak<BoundGraph>,
     stop: Arc<AtomicBool>,
 }
 
@@ -254,11 +254,11 @@ impl Handle {
 }
 
 /// The scheduler of a dynamic run.
-fn scheduler(policy: Policy, lowered: &Lowered, n_workers: usize) -> Box<dyn Scheduler> {
+fn scheduler(kind: SchedulerKind, lowered: &Lowered, n_workers: usize) -> Box<dyn Scheduler> {
     let priorities = schedule::priorities(lowered);
-    match policy {
-        Policy::Eager => Box::new(schedule::Eager::new(&priorities)),
-        Policy::Steal => {
+    match kind {
+        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities)),
+        SchedulerKind::Steal => {
             let homes = lowered.tasks.iter().map(|task| task.home(n_workers)).collect();
             Box::new(schedule::Steal::new(&priorities, homes, n_workers))
         }

@@ -120,7 +120,7 @@ mod tests {
     use crate::graph::{Edge, EdgeKind, Graph, lower};
     use crate::machine::Machine;
     use crate::plan::Plan;
-    use crate::schedule::Policy;
+    use crate::schedule::SchedulerKind;
     use crate::shape::Dtype;
     use std::sync::Arc;
 
@@ -155,7 +155,7 @@ mod tests {
         let plan = if is_planned {
             Plan::heuristic(&lowered, 2).unwrap()
         } else {
-            Plan::open(&lowered, Policy::Eager).unwrap()
+            Plan::open(&lowered, SchedulerKind::Eager).unwrap()
         };
         let edge = |from, to| Edge { from, to, distance: 0, kind: EdgeKind::Data };
         lowered.edges = vec![edge(0, 1), edge(1, 0)];

@@ -20,7 +20,7 @@
 //! task SECONDS                                              beside its kernel
 //! ```
 
-use super::measured::{Bandwidth, Measured, Place, Rate, Stream};
+use super::rates::{Bandwidth, MeasuredRates, MemoryLevel, Rate, Stream};
 use super::{Cache, CacheKind, Hardware, Machine, Node, Unit, UnitKind};
 use crate::date;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,7 +48,7 @@ pub struct MachineFile {
     /// Names of instruction sets, slowest first.
     pub instructions: Vec<String>,
     /// What was measured.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredRates>,
 }
 
 impl MachineFile {
@@ -86,10 +86,10 @@ impl MachineFile {
             for (dtype, rate) in [("f32", measured.flops_f32), ("f64", measured.flops_f64)] {
                 lines.push(format!("flops {dtype} {} {}", rate.one, rate.all));
             }
-            for Bandwidth { place, rates } in &measured.bandwidths {
-                let owner = if place.is_own { "own" } else { "shared" };
-                let (label, capacity, bytes) = (name(&place.name), or_dash(place.capacity), place.bytes);
-                let mut line = format!("bandwidth {label} {capacity} {owner} {} {bytes}", place.n_sharing);
+            for Bandwidth { level, rates } in &measured.bandwidths {
+                let owner = if level.is_own { "own" } else { "shared" };
+                let (label, capacity, bytes) = (name(&level.name), or_dash(level.capacity), level.bytes);
+                let mut line = format!("bandwidth {label} {capacity} {owner} {} {bytes}", level.n_sharing);
                 rates.iter().for_each(|rate| line.push_str(&format!(" {} {}", rate.one, rate.all)));
                 lines.push(line);
             }
@@ -211,7 +211,7 @@ struct Reader {
     hardware: Hardware,
     machine: Option<Machine>,
     instructions: Option<Vec<String>>,
-    measured: Option<Measured>,
+    measured: Option<MeasuredRates>,
     /// Which of the lines that must be there, were.
     rates: [bool; 2],
     is_over: bool,
@@ -306,7 +306,7 @@ impl Reader {
                 let date = date::parse(&date)
                     .ok_or_else(|| format!("'{date}' is no date such as {}", date::time(0)))?;
                 let n_cores = words.number("a number of cores")?;
-                self.measured = Some(Measured { date, n_cores, ..Measured::default() });
+                self.measured = Some(MeasuredRates { date, n_cores, ..MeasuredRates::default() });
             }
             "flops" | "bandwidth" | "task" => {
                 let measured = self.measured.as_mut().ok_or("there is no line 'measured' before it")?;
@@ -329,7 +329,12 @@ impl Reader {
     }
 }
 
-fn measurement(measured: &mut Measured, seen: &mut [bool; 2], what: &str, words: &mut Words<'_>) -> Read<()> {
+fn measurement(
+    measured: &mut MeasuredRates,
+    seen: &mut [bool; 2],
+    what: &str,
+    words: &mut Words<'_>,
+) -> Read<()> {
     // Nothing is done at no speed at all.
     let positive = |words: &mut Words<'_>, what: &str| {
         words.amount(what).and_then(|x| if x > 0.0 { Ok(x) } else { Err(format!("{x} is not {what}")) })
@@ -359,7 +364,7 @@ fn measurement(measured: &mut Measured, seen: &mut [bool; 2], what: &str, words:
             }
             measured
                 .bandwidths
-                .push(Bandwidth { place: Place { name, capacity, is_own, n_sharing, bytes }, rates });
+                .push(Bandwidth { level: MemoryLevel { name, capacity, is_own, n_sharing, bytes }, rates });
         }
         _ => measured.task_seconds = Some(positive(words, "seconds")?),
     }

@@ -2,16 +2,16 @@
 
 mod detect;
 pub mod file;
-mod measured;
+mod rates;
 mod peaks;
 mod pin;
 mod resident;
 
 pub use detect::{Cache, CacheKind, Hardware, Node, PowerSource};
 pub use file::MachineFile;
-pub use measured::{Bandwidth, Measured, Place, Rate, Stream};
 pub use peaks::{Level, Peaks};
 pub use pin::{keep_to_cores, pin_current_thread};
+pub use rates::{Bandwidth, MeasuredRates, MemoryLevel, Rate, Stream};
 pub(crate) use resident::resident_bytes_at;
 pub use resident::{peak_resident_bytes, resident_bytes, resident_bytes_in};
 

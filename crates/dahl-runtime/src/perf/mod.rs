@@ -8,14 +8,14 @@
 //! run to the next.
 //!
 //! ```
-//! use dahl_runtime::perf::{Condition, Date, Key, Models, RunId, Source};
+//! use dahl_runtime::perf::{Condition, Date, Key, Models, RunId, Basis};
 //! # let trace = dahl_runtime::trace::Trace::default();
 //! let mut models = Models::new();
 //! models.learn(&trace, RunId::of("the first run of a Monday"), Date::of_seconds(1_794_700_800));
 //! let key = Key { codelet: "conv2d".into(), unit: "cpu".into(), ..Key::default() };
 //! let estimate = models.estimate(&key, Condition { is_cold: false, workers: 2 }, 1e6, 4096);
 //! // This trace was empty.
-//! assert_eq!(estimate.source, Source::Guess);
+//! assert_eq!(estimate.basis, Basis::Guess);
 //! assert!(estimate.seconds > 0.0);
 //! ```
 //!
@@ -36,9 +36,9 @@ mod store;
 pub use date::Date;
 pub use history::{History, N_RUNS, Run, RunId};
 pub use key::{Condition, Key};
-pub use models::{Entry, Estimate, Models, Source};
+pub use models::{Basis, Entry, Estimate, Models};
 pub use observe::{MAX_WARM_UP, Observed, observe};
-pub use predict::{Costs, Link, Prediction, Sources, Why, predict};
+pub use predict::{Bases, Costs, Link, Prediction, Why, predict};
 pub use regression::{Point, Regression, guess};
 pub use store::{
     Choice, FORMAT_VERSION, Identity, Loaded, MAX_CHOICES, MAX_CONDITIONS, MAX_KEYS, MAX_TEXT, Store, Warning,

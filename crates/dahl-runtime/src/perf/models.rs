@@ -44,7 +44,7 @@ impl Entry {
 
 /// Where an estimate comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source {
+pub enum Basis {
     /// This key was measured under this condition: so many executions in so many runs.
     History {
         /// Executions.
@@ -79,32 +79,32 @@ pub enum Source {
     Guess,
 }
 
-impl Source {
-    /// The kind of source in a word.
+impl Basis {
+    /// The kind of basis in a word.
     pub fn name(&self) -> &'static str {
         match self {
-            Source::History { .. } => "history",
-            Source::Scaled { .. } => "scaled",
-            Source::Regression { .. } => "regression",
-            Source::Ratio { .. } => "ratio",
-            Source::Guess => "guess",
+            Basis::History { .. } => "history",
+            Basis::Scaled { .. } => "scaled",
+            Basis::Regression { .. } => "regression",
+            Basis::Ratio { .. } => "ratio",
+            Basis::Guess => "guess",
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |error: &f64| 100.0 * error;
         match self {
-            Source::History { n, runs } => write!(f, "history ({n} executions, {runs} runs)"),
-            Source::Scaled { n, from, factor } => {
+            Basis::History { n, runs } => write!(f, "history ({n} executions, {runs} runs)"),
+            Basis::Scaled { n, from, factor } => {
                 write!(f, "history ({n} executions, {from} workers) times {factor:.2}")
             }
-            Source::Regression { n, error } => {
+            Basis::Regression { n, error } => {
                 write!(f, "regression ({n} shapes, error {:.0} %)", percent(error))
             }
-            Source::Ratio { n, error } => write!(f, "ratio ({n} shapes, error {:.0} %)", percent(error)),
-            Source::Guess => f.write_str("guess"),
+            Basis::Ratio { n, error } => write!(f, "ratio ({n} shapes, error {:.0} %)", percent(error)),
+            Basis::Guess => f.write_str("guess"),
         }
     }
 }
@@ -117,7 +117,7 @@ pub struct Estimate {
     /// How far an execution may well be from that, in seconds.
     pub deviation: f64,
     /// Where that comes from.
-    pub source: Source,
+    pub basis: Basis,
 }
 
 /// The relative deviation of what is only guessed.
@@ -213,8 +213,8 @@ impl Models {
 
     fn by_history(&self, key: &Key, condition: Condition) -> Option<Estimate> {
         let history = self.entries.get(key)?.histories.get(&condition)?;
-        let source = Source::History { n: history.n(), runs: history.runs().len() };
-        Some(Estimate { seconds: history.seconds()?, deviation: history.deviation(), source })
+        let basis = Basis::History { n: history.n(), runs: history.runs().len() };
+        Some(Estimate { seconds: history.seconds()?, deviation: history.deviation(), basis })
     }
 
     fn by_other_condition(&self, key: &Key, condition: Condition) -> Option<Estimate> {
@@ -223,7 +223,7 @@ impl Models {
         let (factor, error) = self.factor(key, from, condition);
         let seconds = history.seconds()? * factor;
         let deviation = (history.deviation() * factor).max(error * seconds);
-        Some(Estimate { seconds, deviation, source: Source::Scaled { n: history.n(), from, factor } })
+        Some(Estimate { seconds, deviation, basis: Basis::Scaled { n: history.n(), from, factor } })
     }
 
     /// How much longer executions take under `to` than under `from`, and how much that differs from key to key: for the
@@ -248,10 +248,9 @@ impl Models {
         let fit = self.fit(to, |other| other.is_same_code(key))?;
         let Regression { n, error, .. } = fit;
         let seconds = fit.seconds(flops, bytes as f64);
-        let source =
-            if fit.is_ratio() { Source::Ratio { n, error } } else { Source::Regression { n, error } };
+        let basis = if fit.is_ratio() { Basis::Ratio { n, error } } else { Basis::Regression { n, error } };
         let is_sound = seconds.is_finite() && seconds > 0.0;
-        is_sound.then_some(Estimate { seconds, deviation: error * seconds, source })
+        is_sound.then_some(Estimate { seconds, deviation: error * seconds, basis })
     }
 
     /// The law of the keys that are alike, from histories under this condition; where there are too few, under conditions of
@@ -283,7 +282,7 @@ impl Models {
         let mut ratios: Vec<f64> = ratios.collect();
         let ratio = if ratios.is_empty() { 1.0 } else { median(&mut ratios) };
         let seconds = ratio * guess(flops, bytes as f64);
-        Estimate { seconds, deviation: GUESS_ERROR * seconds, source: Source::Guess }
+        Estimate { seconds, deviation: GUESS_ERROR * seconds, basis: Basis::Guess }
     }
 }
 

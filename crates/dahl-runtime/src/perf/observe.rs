@@ -10,7 +10,7 @@
 use super::key::{Condition, Key};
 use super::summary::Summary;
 use crate::robust::median;
-use crate::trace::{Schedule, TaskInfo, Trace};
+use crate::trace::{Dispatch, TaskInfo, Trace};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ struct Seen {
 pub fn observe(trace: &Trace) -> BTreeMap<Key, Observed> {
     let scene = &*trace.scene;
     let has_clock = trace.ticks_per_second.is_finite() && trace.ticks_per_second > 0.0;
-    if scene.schedule == Schedule::Submitted || !has_clock {
+    if scene.dispatch == Dispatch::Submitted || !has_clock {
         return BTreeMap::new();
     }
     let (keys, number_of) = numbered(trace);

@@ -4,11 +4,11 @@
 //! (`simulate.rs`) until steps take equally long. A floating task that another worker takes over is cold there.
 
 use super::key::{Condition, Key};
-use super::models::{Estimate, Models, Source};
+use super::models::{Basis, Estimate, Models};
 use super::simulate::{Execution, Setup, Simulated, simulate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Edge, Lowered, TaskId};
-use crate::machine::{Measured, Unit};
+use crate::machine::{MeasuredRates, Unit};
 use crate::plan::{Order, Plan};
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ impl Costs {
     pub const NONE: Costs = Costs { task_seconds: 0.0, wait_seconds: 0.0 };
 
     /// What was measured on a machine; of what was not, the usual.
-    pub fn of(measured: &Measured) -> Costs {
+    pub fn of(measured: &MeasuredRates) -> Costs {
         let usual = Costs::default();
         Costs { task_seconds: measured.task_seconds.unwrap_or(usual.task_seconds), ..usual }
     }
@@ -58,10 +58,10 @@ pub struct Link {
 
 /// How many tasks' times come from where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sources {
-    /// Measured under this condition.
+pub struct Bases {
+    /// MeasuredRates under this condition.
     pub history: usize,
-    /// Measured under another condition.
+    /// MeasuredRates under another condition.
     pub scaled: usize,
     /// From other shapes of the same code, by a law or by a ratio.
     pub regression: usize,
@@ -69,13 +69,13 @@ pub struct Sources {
     pub guess: usize,
 }
 
-impl Sources {
-    fn count(&mut self, source: &Source) {
-        match source {
-            Source::History { .. } => self.history += 1,
-            Source::Scaled { .. } => self.scaled += 1,
-            Source::Regression { .. } | Source::Ratio { .. } => self.regression += 1,
-            Source::Guess => self.guess += 1,
+impl Bases {
+    fn count(&mut self, basis: &Basis) {
+        match basis {
+            Basis::History { .. } => self.history += 1,
+            Basis::Scaled { .. } => self.scaled += 1,
+            Basis::Regression { .. } | Basis::Ratio { .. } => self.regression += 1,
+            Basis::Guess => self.guess += 1,
         }
     }
 }
@@ -95,7 +95,7 @@ pub struct Prediction {
     /// What each task is expected to take on its own worker.
     pub tasks: Vec<Estimate>,
     /// Where these expectations come from.
-    pub sources: Sources,
+    pub bases: Bases,
 }
 
 impl Prediction {
@@ -153,8 +153,8 @@ pub fn predict(
         depth,
         costs,
     };
-    let mut sources = Sources::default();
-    estimates.iter().for_each(|[home, _]| sources.count(&home.source));
+    let mut bases = Bases::default();
+    estimates.iter().for_each(|[home, _]| bases.count(&home.basis));
     let tasks = estimates.into_iter().map(|[home, _]| home).collect();
     let Some(steady) = Steady::find(&setup) else {
         let message = "the plan cannot be executed: some of its tasks wait for each other in a circle";
@@ -166,7 +166,7 @@ pub fn predict(
         critical_path: steady.critical_path(),
         busy: steady.busy(units.len()),
         tasks,
-        sources,
+        bases,
     })
 }
 

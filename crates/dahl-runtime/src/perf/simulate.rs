@@ -70,7 +70,7 @@ pub(super) struct Simulated {
 
 /// Executes `n_steps` steps. Nothing if the plan cannot be executed.
 pub(super) fn simulate(setup: &Setup<'_>, n_steps: usize) -> Option<Simulated> {
-    let mut run = Run::new(setup, n_steps);
+    let mut run = Simulation::new(setup, n_steps);
     run.go();
     let n_tasks = setup.seconds.len();
     if run.executions.len() != n_tasks * n_steps {
@@ -88,7 +88,7 @@ fn ordered(time: f64) -> u64 {
     time.max(0.0).to_bits()
 }
 
-struct Run<'a> {
+struct Simulation<'a> {
     setup: &'a Setup<'a>,
     n_steps: usize,
     /// What each task waits for: task, distance, kind.
@@ -128,7 +128,7 @@ struct Open {
     n_begun: usize,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Simulation<'a> {
     fn new(setup: &'a Setup<'a>, n_steps: usize) -> Self {
         let (n_tasks, n_workers) = (setup.seconds.len(), setup.memories.len());
         let mut incoming = vec![Vec::new(); n_tasks];
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
             }
             Open { unmet: (0..n_steps).map(unmet).collect(), outgoing, ready: BTreeSet::new(), n_begun: 0 }
         });
-        let mut run = Run {
+        let mut run = Simulation {
             setup,
             n_steps,
             incoming,

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Cut, CutOptions, Graph, Lowered, lower};
 use crate::hash::Fingerprint;
 use crate::machine::Machine;
-use crate::schedule::Policy;
+use crate::schedule::SchedulerKind;
 use place::Floats;
 
 /// Who decides on units and order.
@@ -30,7 +30,7 @@ pub enum Order {
     /// The plan.
     Planned(Placement),
     /// A scheduler, while the graph is running.
-    Open(Policy),
+    Open(SchedulerKind),
 }
 
 impl Order {
@@ -64,8 +64,8 @@ impl Plan {
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
-    pub fn open(lowered: &Lowered, policy: Policy) -> Result<Self> {
-        Plan::new(lowered, Order::Open(policy))
+    pub fn open(lowered: &Lowered, kind: SchedulerKind) -> Result<Self> {
+        Plan::new(lowered, Order::Open(kind))
     }
 
     fn new(lowered: &Lowered, order: Order) -> Result<Self> {

@@ -35,7 +35,7 @@ pub trait Scheduler: Send + Sync {
 
 /// The schedulers by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Policy {
+pub enum SchedulerKind {
     /// One set of ready tasks for all workers, the most urgent first.
     #[default]
     Eager,
@@ -43,16 +43,16 @@ pub enum Policy {
     Steal,
 }
 
-impl Policy {
+impl SchedulerKind {
     /// All of them.
-    pub const ALL: [Policy; 2] = [Policy::Eager, Policy::Steal];
+    pub const ALL: [SchedulerKind; 2] = [SchedulerKind::Eager, SchedulerKind::Steal];
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for SchedulerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Policy::Eager => "eager",
-            Policy::Steal => "steal",
+            SchedulerKind::Eager => "eager",
+            SchedulerKind::Steal => "steal",
         })
     }
 }

@@ -6,7 +6,7 @@
 //! worker waited for until then. What remains of a gap is the runtime's own: choosing, waking up, recording, or a core
 //! that the system gave to somebody else; unless another worker was copying into the same memory.
 
-use super::{Schedule, Trace, Transfer};
+use super::{Dispatch, Trace, Transfer};
 use crate::graph::{Edge, EdgeKind, TaskId};
 use std::collections::HashMap;
 
@@ -156,14 +156,14 @@ impl Known<'_> {
                 (other.from, other.distance, other.kind) == (edge.from, edge.distance, EdgeKind::Data)
             };
             let needs_result = self.incoming[task as usize].iter().any(is_data);
-            let reason = match (needs_result, self.trace.scene.schedule) {
+            let reason = match (needs_result, self.trace.scene.dispatch) {
                 (false, _) => Reason::Memory,
-                (true, Schedule::Planned) => Reason::Dependency,
+                (true, Dispatch::Planned) => Reason::Dependency,
                 (true, _) => Reason::NothingReady,
             };
             push(end, reason, Some((edge.from, step.wrapping_sub(edge.distance))));
         }
-        if self.trace.scene.schedule == Schedule::Submitted {
+        if self.trace.scene.dispatch == Dispatch::Submitted {
             // Whether it was submitted late or had to wait for others is not known.
             push(gap.end, Reason::NothingReady, None);
         }
@@ -221,9 +221,9 @@ mod tests {
     }
 
     /// Tasks 0 and 2 on worker 0, task 1 on worker 1; 2 needs 1, and 1 in the next step reuses memory of 2.
-    fn trace(schedule: Schedule) -> Trace {
+    fn trace(dispatch: Dispatch) -> Trace {
         let scene = Scene {
-            schedule,
+            dispatch,
             workers: vec![WorkerInfo::default(), WorkerInfo { memory: 1, ..WorkerInfo::default() }],
             memories: vec!["host".into(), "memory 1".into()],
             tasks: vec![TaskInfo::default(); 3],
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_predecessor_that_ended_last_is_the_reason() {
-        let idle = trace(Schedule::Planned).idle();
+        let idle = trace(Dispatch::Planned).idle();
         assert_eq!(
             reasons(&idle[0]),
             [(10, 30, Reason::Dependency), (30, 31, Reason::Overhead), (40, 60, Reason::Overhead)]
@@ -264,14 +264,14 @@ mod tests {
 
     #[test]
     fn where_workers_take_what_is_ready_nothing_was_ready() {
-        let idle = trace(Schedule::Open).idle();
+        let idle = trace(Dispatch::Open).idle();
         assert_eq!(reasons(&idle[0])[0], (10, 30, Reason::NothingReady));
         assert_eq!(reasons(&idle[1])[1], (35, 40, Reason::Memory));
     }
 
     #[test]
     fn an_edge_for_data_and_memory_is_one_for_data() {
-        let mut trace = trace(Schedule::Planned);
+        let mut trace = trace(Dispatch::Planned);
         let scene = Arc::make_mut(&mut trace.scene);
         scene.edges.push(edge(2, 1, 1, EdgeKind::Data));
         assert_eq!(reasons(&trace.idle()[1])[1], (35, 40, Reason::Dependency));
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn copies_are_reasons_of_their_own_and_others_wait_for_them() {
-        let mut trace = trace(Schedule::Planned);
+        let mut trace = trace(Dispatch::Planned);
         let copy = |to, start, end| Transfer { to, start, end, ..Transfer::default() };
         trace.transfers[1] = vec![copy(1, 41, 44)];
         trace.transfers[2] = vec![copy(0, 50, 55)];
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn every_tick_between_the_first_and_the_last_event_is_explained_once() {
-        let trace = trace(Schedule::Planned);
+        let trace = trace(Dispatch::Planned);
         for (events, gaps) in trace.workers.iter().zip(trace.idle()) {
             let mut at = events[0].end;
             let mut gaps = gaps.iter().peekable();

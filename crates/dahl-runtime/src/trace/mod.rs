@@ -16,7 +16,7 @@ mod usage;
 
 pub use clock::{Clock, ticks};
 pub use idle::{Idle, Reason};
-pub use scene::{BlockInfo, Scene, Schedule, TaskInfo, WorkerInfo};
+pub use scene::{BlockInfo, Dispatch, Scene, TaskInfo, WorkerInfo};
 pub use usage::Usage;
 
 use crate::graph::TaskId;

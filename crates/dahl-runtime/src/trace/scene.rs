@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Who decided which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Schedule {
+pub enum Dispatch {
     /// A plan: each worker has its list.
     #[default]
     Planned,
@@ -83,7 +83,7 @@ pub struct BlockInfo {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
     /// Who decided.
-    pub schedule: Schedule,
+    pub dispatch: Dispatch,
     /// The workers.
     pub workers: Vec<WorkerInfo>,
     /// Names of the memories.
@@ -114,8 +114,8 @@ impl Scene {
             worker: workers.as_ref().map(|workers| workers[id]),
             line: task.location.map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line())),
         };
-        let schedule = if workers.is_some() { Schedule::Planned } else { Schedule::Open };
-        let mut scene = Scene { schedule, ..Scene::of_units(units) };
+        let dispatch = if workers.is_some() { Dispatch::Planned } else { Dispatch::Open };
+        let mut scene = Scene { dispatch, ..Scene::of_units(units) };
         scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
         scene.edges = [&lowered.edges[..], &plan.memory().edges[..]].concat();
         if scene.memories.len() > 1 {

@@ -9,7 +9,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
 use std::sync::Mutex;
 
@@ -172,7 +172,7 @@ fn a_kernel_keeps_to_the_region_of_its_tile() -> Result<()> {
                 ..CutOptions::default()
             };
             let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-            for plan in [Plan::heuristic(&lowered, 2)?, Plan::open(&lowered, Policy::Steal)?] {
+            for plan in [Plan::heuristic(&lowered, 2)?, Plan::open(&lowered, SchedulerKind::Steal)?] {
                 let mut session = session(&lowered, &plan)?;
                 let feed = |_, ports: &mut Ports<'_>| ports.get_mut::<f32>(&port).fill(1.0);
                 let collect = |_, outputs: &Outputs<'_>| assert_eq!(outputs.get::<f32>(&output).len(), 18);
@@ -247,7 +247,7 @@ fn a_panic_whose_payload_panics_ends_the_run_and_not_the_worker() -> Result<()> 
         let output = graph.output("out", Dtype::F32, [4]);
         graph.task(&BOMB, Dtype::F32, &[port], &[output], &[], &[fuse])?;
         let lowered = lowered(&graph)?;
-        for plan in [Plan::fixed(&lowered, 2)?, Plan::open(&lowered, Policy::Eager)?] {
+        for plan in [Plan::fixed(&lowered, 2)?, Plan::open(&lowered, SchedulerKind::Eager)?] {
             let mut session = session(&lowered, &plan)?;
             let error = session.run(&mut Store::new(), 5, |_, _| {}, |_, _| {}).unwrap_err();
             assert_task_error(&error, "a kernel panicked: (no message)");

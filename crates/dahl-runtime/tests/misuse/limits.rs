@@ -8,7 +8,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ fn a_depth_for_which_no_ring_can_exist_is_refused() {
 fn what_fits_the_type_but_not_the_machine_is_refused_when_memory_is_taken() {
     let lowered = lowered(&copy(1 << 20, 1 << 14, 1 << 14), None).unwrap();
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in [Plan::heuristic(&lowered, 2), Plan::fixed(&lowered, 2), Plan::open(&lowered, Policy::Eager)]
+    for plan in
+        [Plan::heuristic(&lowered, 2), Plan::fixed(&lowered, 2), Plan::open(&lowered, SchedulerKind::Eager)]
     {
         let plan = plan.unwrap();
         assert_eq!(plan.memory().bytes, 2 << (20 + 28 + 2));
@@ -102,7 +103,7 @@ fn arrays_whose_sum_overflows_are_refused() {
         lowered(&graph, None)
     };
     let seven = sum(7).unwrap();
-    for plan in [Plan::heuristic(&seven, 3), Plan::open(&seven, Policy::Steal)] {
+    for plan in [Plan::heuristic(&seven, 3), Plan::open(&seven, SchedulerKind::Steal)] {
         assert_eq!(plan.unwrap().memory().bytes_unshared, 7 << 60);
     }
     refused(sum(8), ErrorKind::Memory, "more bytes than any memory");

@@ -6,7 +6,7 @@ use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::Store;
 use dahl_runtime::graph::{Graph, Role, StateId};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 
 /// Copies a port to an array of this role, and that to an output.
@@ -31,7 +31,7 @@ fn a_plan_is_refused_where_an_array_is_for_something_else() {
             for plan in [
                 Plan::fixed(&for_plan, 2).unwrap(),
                 Plan::heuristic(&for_plan, 2).unwrap(),
-                Plan::open(&for_plan, Policy::Eager).unwrap(),
+                Plan::open(&for_plan, SchedulerKind::Eager).unwrap(),
             ] {
                 match session(&to_run, &plan) {
                     Ok(_) => assert_eq!(planned, run),

@@ -6,7 +6,7 @@ use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store};
 use dahl_runtime::graph::Graph;
 use dahl_runtime::machine::{HOST, MAX_MEMORIES, Machine, MemoryId, Unit, UnitKind};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{ErrorKind, Result, Runtime};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn a_memory_has_a_number_that_a_run_can_tell() -> Result<()> {
     for memory in [1, 30, 31, 32, 63, 64, usize::MAX] {
         let machine = Machine { units: vec![unit(memory)], ..Machine::with_workers(1) };
         let pool = Arc::new(Pool::new(&machine.units)?);
-        for plan in [Plan::fixed(&lowered, 1)?, Plan::open(&lowered, Policy::Eager)?] {
+        for plan in [Plan::fixed(&lowered, 1)?, Plan::open(&lowered, SchedulerKind::Eager)?] {
             match Session::new(&pool, &lowered, &plan, 0) {
                 Ok(mut session) => {
                     assert!((HOST..MAX_MEMORIES).contains(&memory));

@@ -1,8 +1,8 @@
 //! What is learned from a trace.
 
 use super::*;
-use dahl_runtime::perf::{MAX_WARM_UP, Source, observe};
-use dahl_runtime::trace::{Event, Scene, Schedule, TaskInfo, Trace, WorkerInfo};
+use dahl_runtime::perf::{Basis, MAX_WARM_UP, observe};
+use dahl_runtime::trace::{Dispatch, Event, Scene, TaskInfo, Trace, WorkerInfo};
 use std::sync::Arc;
 
 /// A trace at a nanosecond per tick: `nanos(worker, task, step)` for every execution of two tasks by their workers.
@@ -28,7 +28,7 @@ fn trace(
             }
         }
     }
-    let scene = Scene { workers, tasks, schedule: Schedule::Planned, ..Scene::default() };
+    let scene = Scene { workers, tasks, dispatch: Dispatch::Planned, ..Scene::default() };
     Trace { scene: Arc::new(scene), workers: events, ticks_per_second: 1e9, ..Trace::default() }
 }
 
@@ -139,7 +139,7 @@ fn a_trace_that_makes_no_sense_teaches_nothing() {
     let mut wrong = sound.clone();
     wrong.workers[0].iter_mut().for_each(|event| event.task = 7);
     assert!(observe(&wrong).is_empty());
-    let scene = Scene { schedule: Schedule::Submitted, ..(*sound.scene).clone() };
+    let scene = Scene { dispatch: Dispatch::Submitted, ..(*sound.scene).clone() };
     assert!(observe(&Trace { scene: Arc::new(scene), ..sound.clone() }).is_empty());
     // Tasks without flops, or with absurd ones.
     for flops in [0.0, f64::NAN, f64::INFINITY, -1.0] {
@@ -211,23 +211,23 @@ fn an_estimate_says_where_it_comes_from() {
         models.estimate(&key("conv2d", footprint), condition, 1e6, 4096)
     };
     let known = estimate(&all, "a", WARM);
-    assert_eq!(known.source, Source::History { n: 90, runs: 1 });
+    assert_eq!(known.basis, Basis::History { n: 90, runs: 1 });
     assert!((known.seconds - 1e-6).abs() < 1e-15);
     // A key that was seen warm only: cold, it takes three times as long, like the other one.
     all.learn(&trace(100, 1, vec![task("b", false, 0)], |_, _, _| 2000), RunId(2), Date(10));
     let scaled = estimate(&all, "b", COLD);
-    assert!(matches!(scaled.source, Source::Scaled { from: WARM, .. }), "{scaled:?}");
+    assert!(matches!(scaled.basis, Basis::Scaled { from: WARM, .. }), "{scaled:?}");
     assert!((scaled.seconds - 6e-6).abs() < 1e-12, "{scaled:?}");
     // A shape never seen.
     let other = estimate(&all, "c", WARM);
-    assert!(matches!(other.source, Source::Ratio { n: 2, .. }), "{other:?}");
+    assert!(matches!(other.basis, Basis::Ratio { n: 2, .. }), "{other:?}");
     assert!(other.seconds >= 1e-6 && other.seconds <= 2e-6, "{other:?}");
     // Other code, another version, another type: a guess.
-    let of = |key: &Key| all.estimate(key, WARM, 1e6, 4096).source;
-    assert_eq!(of(&key("dense", "a")), Source::Guess);
-    assert_eq!(of(&Key { version: 2, ..key("conv2d", "a") }), Source::Guess);
-    assert_eq!(of(&Key { dtype: "f64".into(), ..key("conv2d", "a") }), Source::Guess);
-    assert_eq!(of(&Key { unit: "gpu".into(), ..key("conv2d", "a") }), Source::Guess);
+    let of = |key: &Key| all.estimate(key, WARM, 1e6, 4096).basis;
+    assert_eq!(of(&key("dense", "a")), Basis::Guess);
+    assert_eq!(of(&Key { version: 2, ..key("conv2d", "a") }), Basis::Guess);
+    assert_eq!(of(&Key { dtype: "f64".into(), ..key("conv2d", "a") }), Basis::Guess);
+    assert_eq!(of(&Key { unit: "gpu".into(), ..key("conv2d", "a") }), Basis::Guess);
     assert_eq!(Models::new().estimate(&key("dense", "a"), WARM, 50e9, 0).seconds, 1.0 + 200e-9);
 }
 

@@ -4,10 +4,10 @@ use super::*;
 use crate::turn::Turn;
 use dahl_runtime::ErrorKind;
 use dahl_runtime::engine::{Pool, Session};
-use dahl_runtime::machine::{Machine, Measured};
-use dahl_runtime::perf::{Costs, Sources, Why, predict};
+use dahl_runtime::machine::{Machine, MeasuredRates};
+use dahl_runtime::perf::{Bases, Costs, Why, predict};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 
 /// Models in which every task of a graph takes as long, under every condition.
@@ -29,7 +29,7 @@ fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
     let machine = Machine::with_workers(1);
     let costs = Costs { task_seconds: 1e-7, wait_seconds: 1e-6 };
     for plan in
-        [Plan::heuristic(&turn.lowered, 1).unwrap(), Plan::open(&turn.lowered, Policy::Eager).unwrap()]
+        [Plan::heuristic(&turn.lowered, 1).unwrap(), Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap()]
     {
         let found =
             predict(&turn.lowered, &plan, &machine.units, &even(&turn, 1, 1e-6), costs).expect("predicted");
@@ -37,7 +37,7 @@ fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
         assert!((found.step_seconds / step - 1.0).abs() < 1e-9, "{found:?}");
         assert!((found.first_step_seconds / step - 1.0).abs() < 1e-9);
         assert!((found.busy[0] - 1.0 / 1.1).abs() < 1e-9);
-        assert_eq!(found.sources, Sources { history: n, ..Sources::default() });
+        assert_eq!(found.bases, Bases { history: n, ..Bases::default() });
         // The path is all that the worker does in a step, one after the other.
         assert_eq!(found.critical_path.len(), n);
         assert!(
@@ -66,7 +66,7 @@ fn more_workers_take_less_but_not_less_than_their_share() {
     assert!(found.step_seconds > share + 5e-6 && found.step_seconds < most, "{found:?}");
     // Nothing known: still an answer, which says so.
     let found = predict(&turn.lowered, &plan, &units, &Models::new(), Costs::default()).expect("predicted");
-    assert!(found.step_seconds > 0.0 && found.sources.guess == turn.lowered.tasks().len());
+    assert!(found.step_seconds > 0.0 && found.bases.guess == turn.lowered.tasks().len());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_plan_that_does_not_fit_is_refused() {
     };
     assert!(refused(&turn, 3).contains("for 2 workers and there are 3"));
     assert!(refused(&other, 2).contains("another graph"));
-    let open = Plan::open(&turn.lowered, Policy::Eager).unwrap();
+    let open = Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap();
     assert!(predict(&turn.lowered, &open, &[], &Models::new(), Costs::NONE).is_err());
 }
 
@@ -92,7 +92,7 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
         let machine = Machine::with_workers(workers);
         let plan = match is_planned {
             true => Plan::heuristic(&turn.lowered, workers).unwrap(),
-            false => Plan::open(&turn.lowered, Policy::Eager).unwrap(),
+            false => Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap(),
         };
         let pool = Arc::new(Pool::new(&machine.units).unwrap());
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 12).expect("a session");
@@ -103,7 +103,7 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
             predict(&turn.lowered, &plan, &machine.units, &models, Costs::default()).expect("predicted");
         let n = turn.lowered.tasks().len();
         // What floated away all the time is known as cold only.
-        assert_eq!(found.sources.history + found.sources.scaled, n, "{:?}", found.sources);
+        assert_eq!(found.bases.history + found.bases.scaled, n, "{:?}", found.bases);
         assert!(found.step_seconds > 0.0 && found.busy.len() == workers);
         assert!(found.busy.iter().all(|busy| (0.0..=1.0 + 1e-9).contains(busy)), "{found:?}");
     }
@@ -112,7 +112,7 @@ fn what_a_real_run_teaches_is_enough_to_predict_it() {
 #[test]
 fn costs_are_those_that_were_measured_where_they_were() {
     let usual = Costs::default();
-    assert_eq!(Costs::of(&Measured::default()), usual);
-    let measured = Measured { task_seconds: Some(3e-7), ..Measured::default() };
+    assert_eq!(Costs::of(&MeasuredRates::default()), usual);
+    let measured = MeasuredRates { task_seconds: Some(3e-7), ..MeasuredRates::default() };
     assert_eq!(Costs::of(&measured), Costs { task_seconds: 3e-7, ..usual });
 }

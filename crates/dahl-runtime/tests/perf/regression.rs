@@ -1,7 +1,7 @@
 //! Times of shapes that were never measured.
 
 use super::*;
-use dahl_runtime::perf::{Point, Regression, Source, guess};
+use dahl_runtime::perf::{Basis, Point, Regression, guess};
 use proptest::prelude::*;
 
 /// A pseudo-random number between -1 and 1.
@@ -137,7 +137,7 @@ fn shapes_never_seen_are_estimated_from_the_nearest_condition() {
         |models: &Models, condition| models.estimate(&key("conv2d", "other"), condition, 2e6, 4096);
     for (condition, expected) in [(WARM, 21e-6), (COLD, 24e-6), (WARM_2, 21e-6)] {
         let found = estimate(&models, condition);
-        assert!(matches!(found.source, Source::Regression { n: 12, error } if error < 0.01), "{found:?}");
+        assert!(matches!(found.basis, Basis::Regression { n: 12, error } if error < 0.01), "{found:?}");
         assert!((found.seconds / expected - 1.0).abs() < 0.02, "{condition}: {found:?}");
     }
     // Where two workers were measured, that counts for two.

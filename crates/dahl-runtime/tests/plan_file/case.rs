@@ -9,7 +9,7 @@ use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 
 pub const STEPS: u64 = 6;
@@ -51,7 +51,7 @@ impl Case {
     }
 
     pub fn open(&self) -> Planned {
-        Planned::new(&self.graph, &options(), |lowered| Plan::open(lowered, Policy::Steal)).unwrap()
+        Planned::new(&self.graph, &options(), |lowered| Plan::open(lowered, SchedulerKind::Steal)).unwrap()
     }
 
     pub fn file(&self, workers: usize) -> PlanFile {

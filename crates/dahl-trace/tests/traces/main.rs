@@ -8,8 +8,8 @@ mod turn;
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
-use dahl_runtime::trace::{Reason, Schedule, Trace};
+use dahl_runtime::schedule::SchedulerKind;
+use dahl_runtime::trace::{Dispatch, Reason, Trace};
 use dahl_trace::Format;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity
     let pool = Arc::new(Pool::new(&machine.units).unwrap());
     let plan = match is_planned {
         true => Plan::heuristic(&turn.lowered, machine.units.len()).unwrap(),
-        false => Plan::open(&turn.lowered, Policy::Eager).unwrap(),
+        false => Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap(),
     };
     let mut session = Session::new(&pool, &turn.lowered, &plan, capacity).unwrap();
     turn.run(&mut session, steps, 0.0).unwrap();
@@ -48,7 +48,7 @@ fn every_execution_is_in_the_trace_once_and_in_the_order_of_the_edges() {
     for (machine, is_planned) in machines().flat_map(|machine| [(machine.clone(), true), (machine, false)]) {
         let trace = traced(&turn, &machine, is_planned, 30, 1 << 11);
         let scene = &trace.scene;
-        assert_eq!(scene.schedule, if is_planned { Schedule::Planned } else { Schedule::Open });
+        assert_eq!(scene.dispatch, if is_planned { Dispatch::Planned } else { Dispatch::Open });
         assert_eq!(scene.workers.len(), machine.units.len());
         assert_eq!(trace.total_dropped(), 0);
         let mut times = HashMap::new();
@@ -112,7 +112,7 @@ fn a_program_that_feeds_slowly_is_the_reason() {
     let turn = Turn::new(6, 2, 1);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
     for plan in
-        [Plan::heuristic(&turn.lowered, 2).unwrap(), Plan::open(&turn.lowered, Policy::Eager).unwrap()]
+        [Plan::heuristic(&turn.lowered, 2).unwrap(), Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap()]
     {
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 10).unwrap();
         let feed =

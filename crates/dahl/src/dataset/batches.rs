@@ -247,7 +247,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::split::{Pixels, Source, Split};
+    use super::super::split::{ImageSource, Pixels, Split};
     use crate::error::{Error, Result};
     use crate::random::Stream;
     use std::sync::Arc;
@@ -260,7 +260,7 @@ mod tests {
         n_read: Arc<AtomicUsize>,
     }
 
-    impl Source for Slow {
+    impl ImageSource for Slow {
         fn read(&self, image: usize, pixels: &mut [u8]) -> Result<()> {
             self.n_read.fetch_add(1, Ordering::SeqCst);
             if image % 7 == 3 {

@@ -13,7 +13,7 @@ use dahl_runtime::error::panic_message;
 /// Where images come from that are not kept in memory.
 ///
 /// Images are read by several threads at once and in any order, so a source has no position.
-pub(super) trait Source: Send + Sync {
+pub(super) trait ImageSource: Send + Sync {
     /// Writes the pixels of an image in CHW order.
     fn read(&self, image: usize, pixels: &mut [u8]) -> Result<()>;
 
@@ -27,7 +27,7 @@ pub(super) enum Pixels {
     /// All of them one after the other. Shared, so that a stream can outlive its split.
     Resident(Arc<Vec<u8>>),
     /// Read one by one.
-    Streamed(Arc<dyn Source>),
+    Streamed(Arc<dyn ImageSource>),
 }
 
 /// Labelled images, either all in memory or read when they are used.
@@ -197,7 +197,7 @@ impl Split {
     /// Grey images of so many bytes, each of which takes this long to read.
     pub(crate) fn slow(n: usize, image_bytes: usize, pause: std::time::Duration) -> Split {
         struct Slow(std::time::Duration);
-        impl Source for Slow {
+        impl ImageSource for Slow {
             fn read(&self, _: usize, pixels: &mut [u8]) -> Result<()> {
                 std::thread::sleep(self.0);
                 pixels.fill(100);

@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use super::split::{Pixels, Source, Split};
+use super::split::{ImageSource, Pixels, Split};
 use super::{Dataset, numbered};
 use crate::error::{Error, Result};
 use crate::random::Stream;
@@ -142,7 +142,7 @@ struct Part {
     patterns: Arc<Vec<Vec<u8>>>,
 }
 
-impl Source for Part {
+impl ImageSource for Part {
     fn read(&self, image: usize, pixels: &mut [u8]) -> Result<()> {
         let [_, height, width] = self.synthetic.shape;
         let noise = Stream::new(NOISE + self.part, image as u64);

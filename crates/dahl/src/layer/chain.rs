@@ -27,7 +27,7 @@ struct Link {
 
 /// A layer of a chain with its name and the extents of one sample before and after it.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct NamedLayer<'a> {
     /// The layer.
     pub layer: &'a AnyLayer,
     /// Its name within the chain, as in `conv1`.
@@ -78,18 +78,18 @@ impl Chain {
     }
 
     /// The layers with their names and extents, for samples of this shape.
-    pub fn places(&self, input: Shape) -> Result<Vec<Place<'_>>> {
+    pub fn places(&self, input: Shape) -> Result<Vec<NamedLayer<'_>>> {
         self.each_place(input)?.collect()
     }
 
     /// The same one by one, up to the first that does not fit.
-    fn each_place(&self, input: Shape) -> Result<impl Iterator<Item = Result<Place<'_>>>> {
+    fn each_place(&self, input: Shape) -> Result<impl Iterator<Item = Result<NamedLayer<'_>>>> {
         let mut shape = bounded(input)?;
         let place = move |(layer, name): (_, String)| {
             let layer: &AnyLayer = layer;
             let input = shape;
             shape = layer.output(input).and_then(bounded).map_err(|error| error.in_layer(&name))?;
-            Ok(Place { layer, name, input, output: shape })
+            Ok(NamedLayer { layer, name, input, output: shape })
         };
         Ok(self.layers().zip(self.names()).map(place))
     }
@@ -100,7 +100,7 @@ impl Chain {
             Ok(places) => places,
             Err(error) => return Some((0, error)),
         };
-        let fit = |place: Result<Place<'_>>| {
+        let fit = |place: Result<NamedLayer<'_>>| {
             let place = place?;
             place.own(place.layer.parameters(place.input)?)
         };
@@ -136,7 +136,7 @@ impl Chain {
     fn collect(
         &self,
         input: Shape,
-        of: impl Fn(&Place<'_>) -> Result<Vec<Parameter>>,
+        of: impl Fn(&NamedLayer<'_>) -> Result<Vec<Parameter>>,
     ) -> Result<Vec<Parameter>> {
         let mut all = Vec::new();
         for place in self.places(input)? {
@@ -224,7 +224,7 @@ impl Chain {
     }
 }
 
-impl Place<'_> {
+impl NamedLayer<'_> {
     /// Parameters or buffers of this layer, as the chain calls them.
     fn own(&self, parameters: Vec<Parameter>) -> Result<Vec<Parameter>> {
         let own = |parameter: Parameter| {
@@ -237,8 +237,8 @@ impl Place<'_> {
 
 /// Which of the parameters (or buffers) of a chain each layer has.
 fn shares(
-    places: &[Place<'_>],
-    of: impl Fn(&Place<'_>) -> Result<Vec<Parameter>>,
+    places: &[NamedLayer<'_>],
+    of: impl Fn(&NamedLayer<'_>) -> Result<Vec<Parameter>>,
 ) -> Result<Vec<std::ops::Range<usize>>> {
     let mut end = 0;
     let share = |place| {

@@ -21,7 +21,7 @@ mod window;
 
 pub use avg_pool::AvgPool;
 pub use batch_norm::BatchNorm;
-pub use chain::{Chain, Place, Recording};
+pub use chain::{Chain, NamedLayer, Recording};
 pub use conv2d::Conv2d;
 pub use dense::Dense;
 pub use dropout::Dropout;
@@ -31,7 +31,7 @@ pub use max_pool::MaxPool;
 pub use relu::Relu;
 pub use residual::Residual;
 pub use settings::Setting;
-pub(crate) use settings::{Settings, Source, write_layers};
+pub(crate) use settings::{ModelText, Settings, write_layers};
 pub use softmax::Softmax;
 pub use tape::Tape;
 

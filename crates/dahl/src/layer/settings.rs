@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The text of a model file, and what it may refer to.
-pub(crate) struct Source<'a> {
+pub(crate) struct ModelText<'a> {
     /// What messages call it.
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
@@ -21,7 +21,7 @@ pub(crate) struct Source<'a> {
     pub(crate) line: &'static Location<'static>,
 }
 
-impl Source<'_> {
+impl ModelText<'_> {
     /// An error about the text at `span`.
     pub(crate) fn error(&self, span: &Range<usize>, message: impl AsRef<str>) -> Error {
         let before = self.text.get(..span.start).unwrap_or(self.text);
@@ -32,7 +32,7 @@ impl Source<'_> {
 
 /// The settings of a layer, while it reads them.
 pub(crate) struct Settings<'a> {
-    source: &'a Source<'a>,
+    source: &'a ModelText<'a>,
     /// What they are the settings of.
     of: &'a str,
     table: &'a DeTable<'a>,
@@ -43,7 +43,7 @@ pub(crate) struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     pub(crate) fn new(
-        source: &'a Source<'a>,
+        source: &'a ModelText<'a>,
         of: &'a str,
         table: &'a DeTable<'a>,
         span: Range<usize>,

@@ -18,7 +18,7 @@
 
 use super::Sequential;
 use crate::error::{Error, Result};
-use crate::layer::{Settings, Source, write_layers};
+use crate::layer::{ModelText, Settings, write_layers};
 use std::panic::Location;
 use toml::de::DeTable;
 
@@ -32,7 +32,7 @@ impl Sequential {
         input: Option<[usize; 3]>,
         classes: Option<usize>,
     ) -> Result<Sequential> {
-        let source = Source { file, text, classes, line: Location::caller() };
+        let source = ModelText { file, text, classes, line: Location::caller() };
         let table = DeTable::parse(text)
             .map_err(|error| source.error(&error.span().unwrap_or_default(), error.message().trim()))?;
         let mut settings = Settings::new(&source, "a model file", table.get_ref(), 0..0);

@@ -5,9 +5,9 @@
 //! runs two steps that copy out whatever is computed.
 
 use super::fit::Slice;
-use super::run::{Prepared, Run};
 use super::state::Part;
 use super::step::StepKind;
+use super::workbench::{Prepared, Workbench};
 use crate::error::{Error, Result};
 use crate::model::NamedParameter;
 use crate::op::Float;
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 
 /// The error for a slice in which the loss of one step was not finite.
 pub(super) fn explain<T: Float>(
-    run: &mut Run<'_, T>,
+    run: &mut Workbench<'_, T>,
     prepared: &mut Prepared,
     before: &[Vec<T>],
     order: &[u32],
@@ -39,7 +39,7 @@ pub(super) fn explain<T: Float>(
 }
 
 /// Refuses weights and statistics that are not finite: what comes of them is not either, and nobody wants to save them.
-pub(super) fn check<T: Float>(run: &Run<'_, T>, step: u64) -> Result<()> {
+pub(super) fn check<T: Float>(run: &Workbench<'_, T>, step: u64) -> Result<()> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
     let weights = not_finite("weights", run.store.get::<T>(run.state.weights), &parameters);
     let statistics = run.state.statistics.map(|id| run.store.get::<T>(id));
@@ -51,7 +51,7 @@ pub(super) fn check<T: Float>(run: &Run<'_, T>, step: u64) -> Result<()> {
 
 /// The first array that holds a number that is not finite.
 fn find<T: Float>(
-    run: &mut Run<'_, T>,
+    run: &mut Workbench<'_, T>,
     prepared: &mut Prepared,
     before: &[Vec<T>],
     order: &[u32],

@@ -6,11 +6,11 @@
 use super::feed::Feed;
 use super::position::{Position, Sums};
 use super::report::{Epoch, Event, Progress, Report, Startup};
-use super::run::{Prepared, Run};
 use super::saved;
 use super::state::Part;
 use super::step::StepInfo;
 use super::used::{self, ArenaUse};
+use super::workbench::{Prepared, Workbench};
 use super::{Trainer, diagnose};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ pub(super) fn fit<T: Float>(
 
 /// A run of training.
 struct Fit<'a, T> {
-    run: Run<'a, T>,
+    run: Workbench<'a, T>,
     /// The step of full batches, and that of the rest.
     training: Vec<Prepared>,
     evaluation: Vec<Prepared>,
@@ -89,7 +89,7 @@ enum End {
 impl<'a, T: Float> Fit<'a, T> {
     fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let start = Instant::now();
-        let mut run = Run::<T>::new(trainer, model, data)?;
+        let mut run = Workbench::<T>::new(trainer, model, data)?;
         let training = run.prepare_all(Part::Train)?;
         let evaluation = run.prepare_all(Part::Test)?;
         let n_batches = run.n_batches();
@@ -200,7 +200,7 @@ impl<'a, T: Float> Fit<'a, T> {
     /// What the run has taken of each memory.
     fn used(&self) -> Vec<ArenaUse> {
         let copies = self.before.iter().map(|copy| size_of_val(copy.as_slice())).sum();
-        let Run { store, workspace, trainer, .. } = &self.run;
+        let Workbench { store, workspace, trainer, .. } = &self.run;
         // Copied whole, so all of it was touched.
         used::arenas(store, workspace, trainer.machine.n_memories, (copies, Some(copies)))
     }
@@ -382,7 +382,7 @@ impl Slice {
 }
 
 /// Sums over all test images.
-pub(super) fn evaluate<T: Float>(run: &mut Run<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
+pub(super) fn evaluate<T: Float>(run: &mut Workbench<'_, T>, steps: &mut [Prepared]) -> Result<Sums> {
     let order: Vec<u32> = (0..run.data.test.len() as u32).collect();
     let mut feed = run.feed(Part::Test, order.clone().into_iter());
     let (mut all, mut left) = (Sums::default(), &order[..]);

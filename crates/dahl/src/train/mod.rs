@@ -6,7 +6,7 @@ mod feed;
 mod fit;
 mod position;
 mod report;
-mod run;
+mod workbench;
 mod saved;
 mod state;
 mod step;

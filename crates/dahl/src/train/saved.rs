@@ -2,8 +2,8 @@
 //! settings that bits depend on, and the plans.
 
 use super::position::Position;
-use super::run::Run;
 use super::state::Part;
+use super::workbench::Workbench;
 use super::{Checkpoint, Trainer};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The checkpoint of a run between two steps; `settings` are those of the whole run.
 pub(super) fn checkpoint<T: Float>(
-    run: &Run<'_, T>,
+    run: &Workbench<'_, T>,
     position: &Position,
     settings: &BTreeMap<String, String>,
 ) -> Result<Checkpoint> {
@@ -38,7 +38,7 @@ pub(super) fn checkpoint<T: Float>(
 
 /// Puts a checkpoint into a run that has these settings, and says where it is then.
 pub(super) fn restore<T: Float>(
-    run: &mut Run<'_, T>,
+    run: &mut Workbench<'_, T>,
     checkpoint: &Checkpoint,
     settings: &BTreeMap<String, String>,
 ) -> Result<Position> {
@@ -113,7 +113,7 @@ const ON: &str = "on";
 const OFF: &str = "off";
 
 /// Every array of a run that training changes, parameter by parameter, with the name it has in a checkpoint.
-fn contents<T: Float>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
+fn contents<T: Float>(run: &Workbench<'_, T>) -> Result<Vec<(StateId, String, NamedParameter)>> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
     let mut contents = Vec::new();
     let mut add = |id: StateId, prefix: &str, named: &[NamedParameter]| {
@@ -130,7 +130,7 @@ fn contents<T: Float>(run: &Run<'_, T>) -> Result<Vec<(StateId, String, NamedPar
 }
 
 /// The settings that bits depend on, which must be the same when a run goes on, once all steps are planned.
-pub(super) fn settings<T: Float>(run: &Run<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
+pub(super) fn settings<T: Float>(run: &Workbench<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
         ("model".to_string(), run.model.to_toml()),

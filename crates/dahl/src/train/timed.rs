@@ -2,9 +2,9 @@
 
 use super::Trainer;
 use super::fit;
-use super::run::Run;
 use super::state::Part;
 use super::step::{StepInfo, StepKind};
+use super::workbench::Workbench;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::model::Sequential;
@@ -37,7 +37,7 @@ pub(super) fn in_turns<T: Float, R>(
     data: &Dataset,
     with: impl FnOnce(&mut Turns<'_>) -> R,
 ) -> Result<R> {
-    let mut run = Run::<T>::new(trainer, model, data)?;
+    let mut run = Workbench::<T>::new(trainer, model, data)?;
     let n = run.batches(Part::Train)[0];
     let mut prepared = run.prepare(Part::Train, n, StepKind::Train)?;
     // One order for all steps: what is in it does not matter, that its images lie all over the memory does.

@@ -2,10 +2,10 @@
 
 use super::fit::{self, fit};
 use super::report::{Evaluation, Event, Report, StepDump};
-use super::run::Run;
 use super::state::Part;
 use super::step::{StepInfo, StepKind};
 use super::timed::{self, Turns};
+use super::workbench::Workbench;
 use super::{Checkpoint, FolderLock, saved};
 use crate::dataset::{Dataset, Split};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Lowered;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::trace::Trace;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -48,8 +48,8 @@ impl Schedule {
         match self {
             Schedule::Replay => Plan::heuristic(lowered, n_workers),
             Schedule::Fixed => Plan::fixed(lowered, n_workers),
-            Schedule::Eager => Plan::open(lowered, Policy::Eager),
-            Schedule::Steal => Plan::open(lowered, Policy::Steal),
+            Schedule::Eager => Plan::open(lowered, SchedulerKind::Eager),
+            Schedule::Steal => Plan::open(lowered, SchedulerKind::Steal),
         }
     }
 }
@@ -266,7 +266,7 @@ impl Trainer {
         let mut model = model.clone();
         self.initialise(&mut model)?;
         let planned = saved::with_plans(self);
-        in_dtype!(self, T => Run::<T>::new(&planned, &model, data)?.into_plans())
+        in_dtype!(self, T => Workbench::<T>::new(&planned, &model, data)?.into_plans())
     }
 
     /// The plan of a full training step, for a look at its tasks and its memory.
@@ -275,7 +275,7 @@ impl Trainer {
         let mut model = model.clone();
         self.initialise(&mut model)?;
         let planned = saved::with_plans(self);
-        in_dtype!(self, T => Run::<T>::new(&planned, &model, data)?.plan_full())
+        in_dtype!(self, T => Workbench::<T>::new(&planned, &model, data)?.plan_full())
     }
 
     /// Runs training steps for as long as it takes to know their time, and returns their trace; see
@@ -441,7 +441,7 @@ impl Trainer {
     }
 
     fn evaluate_in<T: Float>(&self, model: &Sequential, data: &Dataset) -> Result<Evaluation> {
-        let mut run = Run::<T>::new(self, model, data)?;
+        let mut run = Workbench::<T>::new(self, model, data)?;
         let mut steps = run.prepare_all(Part::Test)?;
         let sums = fit::evaluate(&mut run, &mut steps)?;
         let (loss, accuracy) = sums.means();
@@ -449,7 +449,7 @@ impl Trainer {
     }
 
     fn predict_in<T: Float>(&self, model: &Sequential, data: &Dataset) -> Result<Vec<Vec<f64>>> {
-        let mut run = Run::<T>::new(self, model, data)?;
+        let mut run = Workbench::<T>::new(self, model, data)?;
         let mut rows = Vec::new();
         let mut next = 0;
         for n in run.batches(Part::Test) {
@@ -484,7 +484,7 @@ impl Trainer {
         data: &Dataset,
         batches: &[Vec<u32>],
     ) -> Result<(StepDump, (Vec<f64>, Vec<f64>))> {
-        let mut run = Run::<T>::new(self, model, data)?;
+        let mut run = Workbench::<T>::new(self, model, data)?;
         let mut prepared = run.prepare(Part::Train, batches[0].len(), StepKind::TrainDumped)?;
         let (mut dump, mut bad) = (StepDump::default(), None);
         let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);

@@ -15,7 +15,7 @@ use dahl_runtime::graph::{Cut, TaskCut};
 use dahl_runtime::graph::{Graph, StateId, Var, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::Policy;
+use dahl_runtime::schedule::SchedulerKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Trial {
     }
 
     /// The outputs of two steps; both must be the same.
-    fn run(mut self, case: &Case, pool: &Arc<Pool>, policy: Option<Policy>) -> Vec<Vec<f64>> {
+    fn run(mut self, case: &Case, pool: &Arc<Pool>, policy: Option<SchedulerKind>) -> Vec<Vec<f64>> {
         let lowered = lower(&self.graph, &self.cut).unwrap_or_else(|error| panic!("{case}: {error}"));
         let plan = match policy {
             Some(policy) => Plan::open(&lowered, policy).unwrap(),
@@ -231,7 +231,8 @@ fn every_tiling_computes_the_same() {
                     }
                     let (trial, cuts) = Trial::new(&case, implementation, &mut draw);
                     let pool = &pools[draw.below(2)];
-                    let policy = [None, Some(Policy::Eager), Some(Policy::Steal)][draw.below(3)];
+                    let policy =
+                        [None, Some(SchedulerKind::Eager), Some(SchedulerKind::Steal)][draw.below(3)];
                     let got = trial.run(&case, pool, policy);
                     let expected = run(&case, "reference", dtype, Window::Whole);
                     let what = format!("{} cut {cuts:?}", implementation.name);

@@ -21,7 +21,7 @@ pub(crate) use slots::{Address, MAX_ARGS};
 pub(crate) use templates::{Argument, Request};
 
 use super::bell::Bell;
-use super::pool::{Pool, Source, current_worker};
+use super::pool::{Pool, WorkSource, current_worker};
 use super::queue::Queue;
 use super::runner::call_kernel;
 use super::watchdog::Watch;
@@ -474,7 +474,7 @@ impl Tasks {
     }
 }
 
-impl Source for Tasks {
+impl WorkSource for Tasks {
     fn poll(&self, worker: usize) -> bool {
         if !self.has_work(worker) {
             return false;

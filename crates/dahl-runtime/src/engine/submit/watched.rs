@@ -4,7 +4,7 @@ use super::{N_TEMPLATES, Tasks};
 use crate::error::{Error, ErrorKind};
 use crate::graph::TaskId;
 use crate::machine::HOST;
-use crate::trace::{Scene, Schedule, TaskInfo, Trace, ticks};
+use crate::trace::{Dispatch, Scene, TaskInfo, Trace, ticks};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ impl Tasks {
     pub fn take_trace(&self) -> Trace {
         // Events first: the templates that they name are there afterwards.
         let taken: Vec<_> = self.workers.iter().map(|worker| worker.recorder.take(HOST)).collect();
-        let mut scene = Scene { schedule: Schedule::Submitted, ..Scene::of_units(&self.units) };
+        let mut scene = Scene { dispatch: Dispatch::Submitted, ..Scene::of_units(&self.units) };
         scene.tasks = self.templates.iter().map(super::Template::info).collect();
         // Where there were too many combinations to keep, tasks are only counted.
         let others = scene.tasks.len() as TaskId;

@@ -4,7 +4,13 @@ fn example() -> MachineFile {
     let cache = |level, kind, bytes| Cache { level, kind, bytes, line_bytes: Some(64), threads: 1, count: 2 };
     let rate = |one: f64| Rate { one, all: 1.9 * one };
     let bandwidth = |name: &str, capacity, one| Bandwidth {
-        place: Place { name: name.into(), capacity, is_own: capacity.is_some(), n_sharing: 2, bytes: 1000 },
+        level: MemoryLevel {
+            name: name.into(),
+            capacity,
+            is_own: capacity.is_some(),
+            n_sharing: 2,
+            bytes: 1000,
+        },
         rates: [rate(one), rate(one / 3.0), rate(one / 7.0)],
     };
     MachineFile {
@@ -24,7 +30,7 @@ fn example() -> MachineFile {
             power: Vec::new(),
         },
         instructions: vec!["plain".into(), "avx2".into()],
-        measured: Some(Measured {
+        measured: Some(MeasuredRates {
             date: 1_800_000_000,
             n_cores: 2,
             flops_f32: rate(1.2e11),

@@ -7,7 +7,7 @@ use super::record::{
 use super::{PlanFile, VERSION, refuse};
 use crate::error::Result;
 use crate::hash::Fingerprint;
-use crate::schedule::Policy;
+use crate::schedule::SchedulerKind;
 use crate::shape::Layout;
 use std::str::{FromStr, SplitWhitespace};
 
@@ -79,7 +79,7 @@ struct Draft {
     tasks: Vec<TaskRecord>,
     fused: Vec<FusedRecord>,
     /// The scheduler, if the order is not fixed.
-    order: Option<Option<Policy>>,
+    order: Option<Option<SchedulerKind>>,
     runs: Vec<RunRecord>,
     buffers: Vec<BufferRecord>,
 }
@@ -136,7 +136,7 @@ impl Draft {
             "order" => {
                 let policy = match words.word("fixed, eager or steal")? {
                     "fixed" => None,
-                    name => match Policy::ALL.into_iter().find(|policy| policy.to_string() == name) {
+                    name => match SchedulerKind::ALL.into_iter().find(|policy| policy.to_string() == name) {
                         Some(policy) => Some(policy),
                         None => {
                             return words.refuse(format!("expected fixed, eager or steal, found '{name}'"));

@@ -7,7 +7,7 @@ use crate::graph::TaskCut;
 use crate::graph::{ArrayInfo, Graph, Recorded, Task};
 use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
-use crate::schedule::Policy;
+use crate::schedule::SchedulerKind;
 use crate::shape::Layout;
 use crate::words::escaped;
 use std::fmt;
@@ -70,7 +70,7 @@ pub(super) struct FusedRecord {
 pub(super) enum OrderRecord {
     /// The lowered tasks in sequence.
     Fixed(Vec<RunRecord>),
-    Open(Policy),
+    Open(SchedulerKind),
 }
 
 /// `run 17 conv2d 2/4 on 0`, or with `floating` at its end

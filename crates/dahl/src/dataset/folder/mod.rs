@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use dahl_runtime::shown;
 
-use super::split::{Pixels, Source, Split};
+use super::split::{ImageSource, Pixels, Split};
 use super::{Dataset, file};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -116,7 +116,7 @@ struct Files {
     shape: [usize; 3],
 }
 
-impl Source for Files {
+impl ImageSource for Files {
     fn read(&self, image: usize, pixels: &mut [u8]) -> Result<()> {
         read_into(&self.root.join(&self.files[image]), self.shape, pixels)
     }

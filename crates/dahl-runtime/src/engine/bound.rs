@@ -1,6 +1,6 @@
 //! A lowered graph made ready to run: its memory, and the addresses of what a task touches.
 //!
-//! Both ways of running a graph, replay and dynamic, end in [`Program::execute`].
+//! Both ways of running a graph, replay and dynamic, end in [`BoundGraph::execute`].
 
 #![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
 
@@ -34,7 +34,7 @@ struct Memory {
 }
 
 /// A lowered graph with its memory.
-pub(super) struct Program {
+pub(super) struct BoundGraph {
     pub runner: Runner,
     /// Where the arguments of each task lie.
     places: Vec<Vec<Place>>,
@@ -57,7 +57,7 @@ pub(super) struct Program {
     kept: Mutex<Vec<Held>>,
 }
 
-impl Program {
+impl BoundGraph {
     /// Makes room for what the plan asks for in every memory of the units.
     pub fn new(
         lowered: &Lowered,
@@ -99,7 +99,7 @@ impl Program {
         let accesses = lowered.tasks.iter().flat_map(|task| &task.accesses);
         accesses.filter(|access| access.writes).for_each(|access| is_written[access.buffer] = true);
         let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
-        Ok(Program {
+        Ok(BoundGraph {
             runner: Runner::new(lowered, units.len(), trace_capacity, n_memories > 1),
             places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
             kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),

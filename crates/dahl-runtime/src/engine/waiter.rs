@@ -5,16 +5,16 @@ use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 /// Where the program's thread sleeps, and what it waits for.
-pub(super) struct Host {
+pub(super) struct Waiter {
     bell: Bell,
     /// The number of finished steps that it waits for.
     wanted: AtomicU64,
 }
 
-impl Host {
+impl Waiter {
     /// Nobody waits yet.
     pub fn new() -> Self {
-        Host { bell: Bell::default(), wanted: AtomicU64::new(u64::MAX) }
+        Waiter { bell: Bell::default(), wanted: AtomicU64::new(u64::MAX) }
     }
 
     /// Sleeps until `finished` says `steps`, for at most `limit`. Returns whether it does.

@@ -10,7 +10,7 @@ use super::{Element, MAX_RANK, Region, Shape};
 
 /// The place of a view in its base allocation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BaseRegion {
     pub base: usize,
     /// The extents in which regions of the base are given, whatever the shape of the view.
     base_shape: Shape,
@@ -22,11 +22,11 @@ pub(crate) struct Place {
     is_aligned: bool,
 }
 
-impl Place {
+impl BaseRegion {
     /// All of an allocation.
     pub fn whole(base: usize, shape: &[usize]) -> Self {
         let base_shape = Shape::new(shape);
-        Place { base, base_shape, region: Region::whole(base_shape), offset: 0, is_aligned: true }
+        BaseRegion { base, base_shape, region: Region::whole(base_shape), offset: 0, is_aligned: true }
     }
 
     /// The same memory in another shape.
@@ -50,13 +50,13 @@ impl Place {
         } else {
             covering(self.base_shape, offset, &part.shape, &part.strides)
         };
-        Place { offset, region, ..*self }
+        BaseRegion { offset, region, ..*self }
     }
 
     /// The place of a window that begins where this one does and has other dimensions.
     pub fn rearranged<T: Element, const R: usize>(&self, window: &Raw<T, R>) -> Self {
         let region = covering(self.base_shape, self.offset, &window.shape, &window.strides);
-        Place { region, is_aligned: false, ..*self }
+        BaseRegion { region, is_aligned: false, ..*self }
     }
 }
 

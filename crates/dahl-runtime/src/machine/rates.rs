@@ -44,7 +44,7 @@ impl Stream {
 
 /// Where data lies that was gone through.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MemoryLevel {
     /// `L1`, `L2`, … or `memory`.
     pub name: String,
     /// What the cache holds; none for memory.
@@ -57,18 +57,18 @@ pub struct Place {
     pub bytes: u64,
 }
 
-/// The bandwidth of one place.
+/// The bandwidth of one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bandwidth {
-    /// The place.
-    pub place: Place,
+    /// The level.
+    pub level: MemoryLevel,
     /// Bytes per second of each of [`Stream::ALL`].
     pub rates: [Rate; Stream::ALL.len()],
 }
 
 /// What was measured on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredRates {
     /// When, in seconds since 1970.
     pub date: u64,
     /// How many cores "all" were.
@@ -77,13 +77,13 @@ pub struct Measured {
     pub flops_f32: Rate,
     /// The same on f64.
     pub flops_f64: Rate,
-    /// Bandwidths, nearest place first.
+    /// Bandwidths, nearest level first.
     pub bandwidths: Vec<Bandwidth>,
     /// Seconds that the runtime needs for a task beside its kernel, where that was measured.
     pub task_seconds: Option<f64>,
 }
 
-impl Measured {
+impl MeasuredRates {
     /// What each of `n_workers` workers can do while all of them are at work.
     pub fn peaks(&self, n_workers: usize) -> Peaks {
         // Between one and all nothing was measured: nobody is faster than alone, and together they are not faster than all.
@@ -93,11 +93,11 @@ impl Measured {
             1 => rate.one,
             n => rate.one.min(rate.all / n as f64),
         };
-        let share = |place: &Place| Some(place.capacity? / place.n_sharing.clamp(1, n_at_once) as u64);
+        let share = |level: &MemoryLevel| Some(level.capacity? / level.n_sharing.clamp(1, n_at_once) as u64);
         let level = |bandwidth: &Bandwidth| Level {
-            name: bandwidth.place.name.clone(),
-            bytes: share(&bandwidth.place),
-            is_own: bandwidth.place.is_own,
+            name: bandwidth.level.name.clone(),
+            bytes: share(&bandwidth.level),
+            is_own: bandwidth.level.is_own,
             bytes_per_second: bandwidth.rates.iter().map(per_worker).fold(0.0, f64::max),
         };
         Peaks {
@@ -111,37 +111,43 @@ impl Measured {
 /// What is taken to be beyond all caches where the system does not tell how large they are.
 const UNKNOWN_CACHE_BYTES: u64 = 32 << 20;
 
-impl Place {
-    /// The places worth measuring on this hardware, nearest first, for `n_cores` cores that are at it at once: in each cache
+impl MemoryLevel {
+    /// The levels worth measuring on this hardware, nearest first, for `n_cores` cores that are at it at once: in each cache
     /// and well beyond the last.
-    pub fn of(hardware: &Hardware, n_cores: usize) -> Vec<Place> {
+    pub fn of(hardware: &Hardware, n_cores: usize) -> Vec<MemoryLevel> {
         let is_data = |cache: &&Cache| cache.kind != CacheKind::Instruction && cache.bytes > 0;
         // Caches of a core that runs several threads list all of them.
         let threads_per_core = match (hardware.threads, hardware.cores) {
             (Some(threads), Some(cores)) if cores > 0 => threads.div_ceil(cores).max(1),
             _ => 1,
         };
-        let mut places: Vec<Place> = Vec::new();
+        let mut levels: Vec<MemoryLevel> = Vec::new();
         let mut last = 0;
         for cache in hardware.caches.iter().filter(is_data) {
             // Threads that we do not use do not need their share.
             let n_sharing = cache.threads.clamp(1, n_cores.max(1));
             let bytes = cache.bytes / n_sharing as u64 / 2;
-            let nearer = places.last().map_or(0, |place| place.bytes);
+            let nearer = levels.last().map_or(0, |level| level.bytes);
             last = last.max(cache.bytes);
             // Half of one core's share, so that what else there is finds room too; unless that is as much as in the cache before.
             if bytes > nearer {
                 let (name, capacity) = (format!("L{}", cache.level), Some(cache.bytes));
                 let is_own = cache.threads <= threads_per_core;
-                places.push(Place { name, capacity, is_own, n_sharing, bytes });
+                levels.push(MemoryLevel { name, capacity, is_own, n_sharing, bytes });
             }
         }
         let beyond = 4 * if last > 0 { last } else { UNKNOWN_CACHE_BYTES };
         let room = hardware.memory_limit_bytes.or(hardware.memory_bytes).unwrap_or(u64::MAX) / 8;
         let bytes = beyond.min(room) / n_cores.max(1) as u64;
         let n_sharing = n_cores.max(1);
-        places.push(Place { name: "memory".to_string(), capacity: None, is_own: false, n_sharing, bytes });
-        places
+        levels.push(MemoryLevel {
+            name: "memory".to_string(),
+            capacity: None,
+            is_own: false,
+            n_sharing,
+            bytes,
+        });
+        levels
     }
 }
 
@@ -162,9 +168,9 @@ mod tests {
             cache(3, CacheKind::Unified, 32 << 20, 8),
         ];
         let hardware = Hardware { caches, ..Hardware::default() };
-        let places = Place::of(&hardware, 2);
+        let levels = MemoryLevel::of(&hardware, 2);
         let found: Vec<_> =
-            places.iter().map(|p| (p.name.as_str(), p.capacity, p.is_own, p.n_sharing, p.bytes)).collect();
+            levels.iter().map(|p| (p.name.as_str(), p.capacity, p.is_own, p.n_sharing, p.bytes)).collect();
         let expected = [
             ("L1", Some(32 << 10), true, 1, 16 << 10),
             ("L2", Some(1 << 20), true, 1, 512 << 10),
@@ -174,8 +180,8 @@ mod tests {
         assert_eq!(found, expected);
         // A small machine is not filled up, and one that tells nothing has memory all the same.
         let small = Hardware { memory_bytes: Some(128 << 20), ..hardware };
-        assert_eq!(Place::of(&small, 1).last().unwrap().bytes, 16 << 20);
-        let unknown = Place::of(&Hardware::default(), 0);
+        assert_eq!(MemoryLevel::of(&small, 1).last().unwrap().bytes, 16 << 20);
+        let unknown = MemoryLevel::of(&Hardware::default(), 0);
         assert_eq!((unknown.len(), unknown[0].bytes), (1, 128 << 20));
     }
 
@@ -188,14 +194,14 @@ mod tests {
         ];
         let own = |cores, threads| {
             let hardware = Hardware { caches: caches.clone(), cores, threads, ..Hardware::default() };
-            let places = Place::of(&hardware, 16);
-            assert_eq!(places.iter().map(|p| p.n_sharing).collect::<Vec<_>>(), [2, 2, 16, 16]);
+            let levels = MemoryLevel::of(&hardware, 16);
+            assert_eq!(levels.iter().map(|p| p.n_sharing).collect::<Vec<_>>(), [2, 2, 16, 16]);
             assert_eq!(
-                (places[0].capacity, places[0].bytes),
+                (levels[0].capacity, levels[0].bytes),
                 (Some(48 << 10), 12 << 10),
                 "both threads find room"
             );
-            places.iter().map(|p| p.is_own).collect::<Vec<_>>()
+            levels.iter().map(|p| p.is_own).collect::<Vec<_>>()
         };
         assert_eq!(own(Some(8), Some(16)), [true, true, false, false]);
         // Fast cores with two threads beside slow ones with one.
@@ -210,10 +216,10 @@ mod tests {
     #[test]
     fn some_workers_are_as_fast_as_alone_until_they_share_what_all_can_do() {
         let bandwidth = |name: &str, capacity, n_sharing, rate| Bandwidth {
-            place: Place { name: name.into(), capacity, is_own: n_sharing == 1, n_sharing, bytes: 1 },
+            level: MemoryLevel { name: name.into(), capacity, is_own: n_sharing == 1, n_sharing, bytes: 1 },
             rates: [rate; 3],
         };
-        let measured = Measured {
+        let measured = MeasuredRates {
             n_cores: 16,
             flops_f32: Rate { one: 100.0, all: 1200.0 },
             bandwidths: vec![
@@ -221,7 +227,7 @@ mod tests {
                 bandwidth("L3", Some(8000), 8, Rate { one: 40.0, all: 320.0 }),
                 bandwidth("memory", None, 16, Rate { one: 20.0, all: 80.0 }),
             ],
-            ..Measured::default()
+            ..MeasuredRates::default()
         };
         let found = |n_workers: usize| {
             let peaks = measured.peaks(n_workers);
@@ -241,14 +247,15 @@ mod tests {
 
     #[test]
     fn workers_share_what_all_cores_can_do() {
-        let place = Place { name: "memory".into(), capacity: None, is_own: false, n_sharing: 2, bytes: 1 };
+        let level =
+            MemoryLevel { name: "memory".into(), capacity: None, is_own: false, n_sharing: 2, bytes: 1 };
         let rates = [Rate { one: 10.0, all: 16.0 }, Rate { one: 12.0, all: 15.0 }, Rate::default()];
-        let measured = Measured {
+        let measured = MeasuredRates {
             n_cores: 2,
             flops_f32: Rate { one: 100.0, all: 180.0 },
             flops_f64: Rate { one: 50.0, all: 90.0 },
-            bandwidths: vec![Bandwidth { place, rates }],
-            ..Measured::default()
+            bandwidths: vec![Bandwidth { level, rates }],
+            ..MeasuredRates::default()
         };
         let (one, two) = (measured.peaks(1), measured.peaks(2));
         assert_eq!((one.flops_f32, one.flops_f64, one.levels[0].bytes_per_second), (100.0, 50.0, 12.0));

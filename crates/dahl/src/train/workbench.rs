@@ -20,7 +20,7 @@ use std::sync::Arc;
 const EVALUATION_BATCH: usize = 256;
 
 /// A model, a data set and workers, computing in `T`.
-pub(super) struct Run<'a, T> {
+pub(super) struct Workbench<'a, T> {
     pub trainer: &'a Trainer,
     pub model: &'a Sequential,
     pub data: &'a Dataset,
@@ -34,7 +34,7 @@ pub(super) struct Run<'a, T> {
     element: PhantomData<T>,
 }
 
-impl<'a, T: Float> Run<'a, T> {
+impl<'a, T: Float> Workbench<'a, T> {
     pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
@@ -42,7 +42,7 @@ impl<'a, T: Float> Run<'a, T> {
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         let workspace = Workspace::new();
-        Ok(Run { trainer, model, data, store, state, plans, pool, workspace, element: PhantomData })
+        Ok(Workbench { trainer, model, data, store, state, plans, pool, workspace, element: PhantomData })
     }
 
     /// The images of a part in an order, for the steps that follow.
@@ -157,7 +157,7 @@ impl<'a, T: Float> Run<'a, T> {
         }
     }
 
-    /// Goes back to what [`Run::snapshot`] copied.
+    /// Goes back to what [`Workbench::snapshot`] copied.
     pub fn restore(&mut self, copies: &[Vec<T>]) {
         for (id, copy) in self.state.trained().zip(copies) {
             self.store.get_mut::<T>(id).copy_from_slice(copy);
@@ -255,7 +255,7 @@ mod tests {
             let text = edited.join("\n");
             let (order, floating) = written(&text);
             let trainer = trainer.clone().plan(PlanFile::parse("edited", &text).unwrap());
-            let mut run = Run::<f32>::new(&trainer, &model, &data).unwrap();
+            let mut run = Workbench::<f32>::new(&trainer, &model, &data).unwrap();
             // Not every swap leaves a plan that can be executed.
             let Ok(mut step) = run.prepare(Part::Train, 64, StepKind::Train) else { continue };
             n_edits += 1;

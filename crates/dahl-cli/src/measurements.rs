@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// The measurements of this machine.
-pub struct Measured {
+pub struct Measurements {
     store: Option<Store>,
     /// What was measured before this is of others.
     opened: Date,
@@ -28,12 +28,12 @@ pub struct Measured {
     choices: OnceCell<BTreeMap<String, Choice>>,
 }
 
-impl Measured {
+impl Measurements {
     /// Finds the files. Whatever is wrong with them is told on standard error when they are read, and less is known then.
-    pub fn open() -> Measured {
+    pub fn open() -> Measurements {
         let identity = Identity::new(&Hardware::detect(), &Isa::current().to_string());
         let store = cache_folder().map(|folder| Store::at(folder, identity));
-        Measured { store, opened: now(), models: OnceCell::new(), choices: OnceCell::new() }
+        Measurements { store, opened: now(), models: OnceCell::new(), choices: OnceCell::new() }
     }
 
     /// The file of times, if the system has a place for it.
