@@ -5,6 +5,7 @@ use crate::exit::Misuse;
 use crate::parse::{
     DtypeArg, at_least_one, below_one, classes, image_shape, impls, not_negative, seconds, tiles, workers,
 };
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, ValueEnum};
 use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
 use dahl::train::Schedule;
@@ -119,8 +120,8 @@ pub struct Args {
     #[arg(long, help_heading = SAVING, value_name = "DIR|FILE")]
     pub resume: Option<PathBuf>,
     /// Who decides which worker executes what; the result does not depend on it
-    #[arg(long, help_heading = COMPUTING, value_enum, default_value_t = ScheduleArg::Replay)]
-    pub schedule: ScheduleArg,
+    #[arg(long, help_heading = COMPUTING, value_parser = schedule(), default_value = "replay")]
+    pub schedule: Schedule,
     /// Let every operation be a task of its own; the result is the same
     #[arg(long, help_heading = COMPUTING, conflicts_with = "plan")]
     pub no_fusion: bool,
@@ -172,30 +173,6 @@ pub enum OptimizerArg {
     Adamw,
 }
 
-/// Ways of scheduling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ScheduleArg {
-    /// A plan made before the run; a worker that waits may take over some tasks
-    Replay,
-    /// The same, every task exactly where and when the plan says
-    Fixed,
-    /// Whoever is free takes the most urgent task that is ready
-    Eager,
-    /// Every worker keeps what it made ready, and takes from others when it has nothing
-    Steal,
-}
-
-impl From<ScheduleArg> for Schedule {
-    fn from(schedule: ScheduleArg) -> Schedule {
-        match schedule {
-            ScheduleArg::Replay => Schedule::Replay,
-            ScheduleArg::Fixed => Schedule::Fixed,
-            ScheduleArg::Eager => Schedule::Eager,
-            ScheduleArg::Steal => Schedule::Steal,
-        }
-    }
-}
-
 impl Args {
     /// The optimiser, or why there is none such.
     pub fn optimizer(&self) -> Result<Optimizer, Misuse> {
@@ -230,4 +207,11 @@ impl Args {
         let needed = self.steps.map(|steps| steps.div_ceil(steps_per_epoch));
         self.epochs.or(needed).unwrap_or(if self.data == "digits" { 60 } else { 1 })
     }
+}
+
+/// Reads a way of scheduling by its name.
+fn schedule() -> impl TypedValueParser<Value = Schedule> {
+    let known = Schedule::ALL.map(|schedule| PossibleValue::new(schedule.name()).help(schedule.about()));
+    PossibleValuesParser::new(known)
+        .map(|name| Schedule::ALL.into_iter().find(|schedule| schedule.name() == name).unwrap_or_default())
 }

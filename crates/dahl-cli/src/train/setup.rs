@@ -98,7 +98,7 @@ impl Job {
             .seed(args.seed)
             .watchdog(args.watchdog)
             .dtype(args.dtype.into())
-            .schedule(args.schedule.into());
+            .schedule(args.schedule);
         let measured = Measurements::open();
         let chosen = || measured.choice(&choice_key(&model, args.batch, args.dtype.into()));
         let cut = match forced_cut(&args)? {

@@ -9,6 +9,7 @@ mod place;
 mod memory;
 mod profile;
 mod reuse;
+mod schedule;
 mod identity;
 pub mod file;
 
@@ -16,6 +17,7 @@ pub use file::PlanFile;
 pub use memory::MemoryPlan;
 pub use place::Placement;
 pub use profile::MemoryProfile;
+pub use schedule::Schedule;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Cut, CutOptions, Graph, Lowered, lower};
