@@ -7,6 +7,7 @@ use super::Tensors;
 use super::number::{Data, Dtype};
 use super::tensor::{MAX_RANK, Tensor};
 use ::safetensors::{Dtype as FileDtype, SafeTensorError, SafeTensors};
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Readers refuse longer headers.
@@ -128,9 +129,8 @@ impl<'a> Image<'a> {
         for (name, text) in texts {
             header.push_str(if is_first { "\"__metadata__\":{" } else { "," });
             is_first = false;
-            quote(name, &mut header);
-            header.push(':');
-            quote(text, &mut header);
+            // Writing to a text cannot fail.
+            let _ = write!(header, "{}:{}", quoted(name), quoted(text));
         }
         header.push_str(if is_first { "" } else { "}" });
         let mut offset = 0;
@@ -141,15 +141,14 @@ impl<'a> Image<'a> {
                 ));
             }
             header.push_str(if header.len() > 1 { "," } else { "" });
-            quote(name, &mut header);
             let end = offset + tensor.bytes();
             let dtype =
                 DTYPES.iter().find(|(dtype, ..)| *dtype == tensor.dtype()).map_or("", |dtype| dtype.2);
             let shape = super::tensor::Extents(tensor.shape());
-            // Writing to a text cannot fail.
             let _ = write!(
                 header,
-                ":{{\"dtype\":\"{dtype}\",\"shape\":{shape},\"data_offsets\":[{offset},{end}]}}"
+                "{}:{{\"dtype\":\"{dtype}\",\"shape\":{shape},\"data_offsets\":[{offset},{end}]}}",
+                quoted(name)
             );
             offset = end;
         }
@@ -184,19 +183,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Appends a text as JSON writes it.
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            character if character < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            character => out.push(character),
-        }
-    }
-    out.push('"');
+/// A text as JSON writes it.
+fn quoted(text: &str) -> Value {
+    Value::from(text)
 }

@@ -1,34 +1,25 @@
-//! Just enough of the zip format for npz files: members that are stored or deflated, also with 64-bit sizes.
+//! The members of a zip archive that npz files have: stored or deflated.
 //!
-//! The directory at the end of the archive is what counts. Nothing in it is believed: places must lie in the file and not overlap,
+//! What the bytes of the format mean is the work of the crate `rawzip`. What it says is not believed: here members must not overlap,
 //! and what is inflated must have the length and the checksum that the directory says.
 
 use crate::memory;
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use rawzip::{CompressionMethod, ErrorKind, ZipArchive, ZipFileHeaderRecord, ZipSliceArchive};
 use std::borrow::Cow;
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// The most bytes that all members of an archive may have together. A small file can be inflated to a thousand times its size.
 const MAX_INFLATED_BYTES: u64 = 1 << 33;
-
-const END: &[u8] = b"PK\x05\x06";
-const END_BYTES: usize = 22;
-const LOCATOR_64: &[u8] = b"PK\x06\x07";
-const END_64: &[u8] = b"PK\x06\x06";
-const ENTRY: &[u8] = b"PK\x01\x02";
-const ENTRY_BYTES: usize = 46;
-const LOCAL: &[u8] = b"PK\x03\x04";
-const LOCAL_BYTES: usize = 30;
-
-/// What a 32-bit field says if the number is in a 64-bit field elsewhere.
-const ELSEWHERE: u64 = 0xffff_ffff;
 
 /// A file in an archive.
 pub(super) struct Member<'a> {
     /// Its name, with folders.
     pub name: String,
-    start: usize,
+    /// Where it lies in the archive, with what is written before it.
+    place: Range<u64>,
     packed: &'a [u8],
     is_deflated: bool,
     bytes: u64,
@@ -37,16 +28,6 @@ pub(super) struct Member<'a> {
 
 fn damaged(what: &str) -> String {
     format!("the zip archive is damaged or cut off: {what}")
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<u64, String> {
-    let end = at.checked_add(N).ok_or_else(|| damaged("a place that cannot be"))?;
-    let field = bytes.get(at..end).ok_or_else(|| damaged("it ends within its directory"))?;
-    Ok(field.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-}
-
-fn place(number: u64) -> Result<usize, String> {
-    usize::try_from(number).map_err(|_| damaged("a place beyond its end"))
 }
 
 /// The files in an archive, in the order of its directory.
@@ -61,21 +42,26 @@ pub(super) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
             ),
         });
     }
-    let (n_entries, directory) = directory(archive)?;
+    let directory = ZipArchive::from_slice(archive).map_err(|error| match error.kind() {
+        ErrorKind::MissingEndOfCentralDirectory => damaged("there is no end of its directory"),
+        _ => damaged("its directory does not lie in it"),
+    })?;
     let mut members = Vec::new();
-    let mut at = directory;
-    for _ in 0..n_entries {
-        let (member, next) = entry(archive, at)?;
-        // A folder has a name that ends in a slash, and no contents.
-        if !member.name.ends_with('/') {
-            members.push(member);
+    let mut n_entries = 0;
+    for entry in directory.entries() {
+        let entry = entry.map_err(|_| damaged("an entry of its directory is missing"))?;
+        n_entries += 1;
+        // A folder has no contents.
+        if !entry.is_dir() {
+            members.push(member(archive, &directory, &entry)?);
         }
-        at = next;
     }
-    let mut places: Vec<(usize, usize)> =
-        members.iter().map(|member| (member.start, member.packed.len())).collect();
-    places.sort_unstable();
-    if places.windows(2).any(|pair| pair[1].0 - pair[0].0 < LOCAL_BYTES + pair[0].1) {
+    if n_entries != directory.entries_hint() {
+        return Err(damaged("its directory has more or fewer entries than it should have"));
+    }
+    let mut places: Vec<&Range<u64>> = members.iter().map(|member| &member.place).collect();
+    places.sort_unstable_by_key(|place| place.start);
+    if places.windows(2).any(|pair| pair[1].start < pair[0].end) {
         return Err(damaged("two of its members overlap"));
     }
     let all = members.iter().try_fold(0u64, |all, member| all.checked_add(member.bytes));
@@ -87,84 +73,36 @@ pub(super) fn members(archive: &[u8]) -> Result<Vec<Member<'_>>, String> {
     Ok(members)
 }
 
-/// How many entries the directory has, and where it begins.
-fn directory(archive: &[u8]) -> Result<(u64, usize), String> {
-    // A comment of up to 65535 bytes may follow the end of the directory.
-    let first = archive.len().saturating_sub(END_BYTES + 0xffff);
-    let last = archive.len().saturating_sub(END_BYTES);
-    let end = (first..=last).rev().find(|&at| archive[at..].starts_with(END));
-    let end = end.ok_or_else(|| damaged("there is no end of its directory"))?;
-    let (n_entries, start) = (number::<2>(archive, end + 10)?, number::<4>(archive, end + 16)?);
-    let locator = end.checked_sub(20).filter(|&at| archive[at..].starts_with(LOCATOR_64));
-    let Some(locator) = locator.filter(|_| n_entries == 0xffff || start == ELSEWHERE) else {
-        return Ok((n_entries, place(start)?));
-    };
-    let end = place(number::<8>(archive, locator + 8)?)?;
-    if !archive.get(end..).is_some_and(|rest| rest.starts_with(END_64)) {
-        return Err(damaged("there is no end of its 64-bit directory"));
-    }
-    Ok((number::<8>(archive, end + 32)?, place(number::<8>(archive, end + 48)?)?))
-}
-
-/// The member that the directory describes at `at`, and where the next one is described.
-fn entry(archive: &[u8], at: usize) -> Result<(Member<'_>, usize), String> {
-    if !archive.get(at..).is_some_and(|rest| rest.starts_with(ENTRY)) {
-        return Err(damaged("an entry of its directory is missing"));
-    }
-    let flags = number::<2>(archive, at + 8)?;
-    let method = number::<2>(archive, at + 10)?;
-    let checksum = number::<4>(archive, at + 16)? as u32;
-    let mut packed = number::<4>(archive, at + 20)?;
-    let mut bytes = number::<4>(archive, at + 24)?;
-    let [name, extra, comment] =
-        [number::<2>(archive, at + 28)?, number::<2>(archive, at + 30)?, number::<2>(archive, at + 32)?]
-            .map(|length| length as usize);
-    let mut start = number::<4>(archive, at + 42)?;
-    let name_at = at + ENTRY_BYTES;
-    let extra_at = name_at + name;
-    let next = extra_at + extra + comment;
-    if next > archive.len() {
-        return Err(damaged("it ends within its directory"));
-    }
-    let name = String::from_utf8_lossy(&archive[name_at..extra_at]).into_owned();
-    widen(&archive[extra_at..extra_at + extra], [&mut bytes, &mut packed, &mut start])?;
-
-    if flags & 1 != 0 {
+/// The member that an entry of the directory describes.
+fn member<'a>(
+    archive: &'a [u8],
+    directory: &ZipSliceArchive<&'a [u8]>,
+    entry: &ZipFileHeaderRecord<'_>,
+) -> Result<Member<'a>, String> {
+    let name = String::from_utf8_lossy(entry.file_path().as_bytes()).into_owned();
+    if entry.flags().is_encrypted() {
         return Err(format!("'{name}' is encrypted, which is not supported"));
     }
-    if method != 0 && method != 8 {
-        return Err(format!(
-            "'{name}' is compressed by method {method}; only stored and deflated members are supported"
-        ));
-    }
-    let start = place(start)?;
-    if !archive.get(start..).is_some_and(|rest| rest.starts_with(LOCAL)) {
-        return Err(damaged(&format!("'{name}' is not where it should be")));
-    }
-    let skipped = number::<2>(archive, start + 26)? + number::<2>(archive, start + 28)?;
-    let from = start + LOCAL_BYTES + skipped as usize;
-    let to = place(packed)?.checked_add(from);
-    let packed = to.and_then(|to| archive.get(from..to));
-    let packed = packed.ok_or_else(|| damaged(&format!("it ends within '{name}'")))?;
-    Ok((Member { name, start, packed, is_deflated: method == 8, bytes, checksum }, next))
-}
-
-/// Takes the numbers that did not fit 32 bits from the extra field that holds them, in this order.
-fn widen(mut extra: &[u8], numbers: [&mut u64; 3]) -> Result<(), String> {
-    while extra.len() >= 4 {
-        let (kind, length) = (number::<2>(extra, 0)?, number::<2>(extra, 2)? as usize);
-        let end = (4 + length).min(extra.len());
-        if kind == 1 {
-            let mut at = 4;
-            for wide in numbers.into_iter().filter(|number| **number == ELSEWHERE) {
-                *wide = number::<8>(&extra[..end], at)?;
-                at += 8;
-            }
-            return Ok(());
+    let is_deflated = match entry.compression_method() {
+        CompressionMethod::STORE => false,
+        CompressionMethod::DEFLATE => true,
+        other => {
+            let method = other.as_u16();
+            return Err(format!(
+                "'{name}' is compressed by method {method}; only stored and deflated members are supported"
+            ));
         }
-        extra = &extra[end..];
-    }
-    Ok(())
+    };
+    let local = directory.get_entry(entry.wayfinder()).map_err(|error| match error.kind() {
+        ErrorKind::Eof => damaged(&format!("it ends within '{name}'")),
+        _ => damaged(&format!("'{name}' is not where it should be")),
+    })?;
+    let (from, to) = local.compressed_data_range();
+    // The crate has looked that they lie in the archive; bytes of memory are counted in a usize.
+    let packed = &archive[from as usize..to as usize];
+    let place = entry.local_header_offset()..to;
+    let (bytes, checksum) = (entry.uncompressed_size_hint(), entry.crc32());
+    Ok(Member { name, place, packed, is_deflated, bytes, checksum })
 }
 
 impl<'a> Member<'a> {
