@@ -1,4 +1,30 @@
-//! The operations: one folder per codelet, with its index line, samples and scalar reference in `mod.rs` and its
+//! The operations: codelets with their kernels, and functions that submit them on arrays.
+//!
+//! ```
+//! use dahl_op as op;
+//! use dahl_runtime::{Runtime, machine::Machine};
+//!
+//! fn main() -> dahl_runtime::Result<()> {
+//!     let runtime = Runtime::new(&Machine::with_workers(2))?;
+//!     let work = runtime.arena("work");
+//!     let x = work.array_from([2, 2], &[1.0f32, -2.0, 3.0, -4.0])?;
+//!     let mut y = op::matmul_init(&work, &x, &x)?;
+//!     op::relu_self(&mut y)?;
+//!     assert_eq!(y.read()?.to_vec(), [0.0, 6.0, 0.0, 10.0]);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`mod@conv2d`], [`mod@dense`], [`mod@relu`], … | a codelet each, as `CODELET`, which graphs record; its functions on arrays stand here too |
+//! | [`forms`] | the three forms of these functions: into a given array, in place (`_self`), into a new one (`_init`) |
+//! | [`CODELETS`], [`FUSIONS`] | all codelets, and which of them take the place of several others |
+//! | [`random`] | random numbers by counter |
+//! | [`simd`] | vectors of all instruction sets, and the choice between them |
+//! | [`planned`] | index relations whose kernels are still to be written |
+//!
+//! There is one folder per codelet, with its index line, samples and scalar reference in `mod.rs` and its
 //! fast version, where it has one, in `lanes.rs` or `flat.rs`.
 //!
 //! Kernels know nothing of tasks or engines: they get views, the regions to compute and parameters. The

@@ -55,6 +55,33 @@ fn every_unsafe_block_says_why_it_is_sound() {
 }
 
 #[test]
+fn programs_in_texts_are_compiled() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    let list =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/texts.rs")).expect("the list");
+    let is_missing = |page: &PathBuf| {
+        let text = fs::read_to_string(page).expect("a text file");
+        let name = page.strip_prefix(&root).expect("below the root").display().to_string();
+        let has_rust = text.lines().any(|line| line.trim_start().starts_with("```rust"));
+        (has_rust && !list.contains(&format!("\"../../../{name}\""))).then_some(name)
+    };
+    let missing = pages.iter().filter_map(is_missing).collect();
+    refuse("pages with Rust in them are listed in crates/dahl/src/texts.rs", missing);
+}
+
+#[test]
 fn environment_variables_are_read_in_one_source() {
     // A test may run for longer than it does by itself.
     let allowed = ["tests/tidy.rs", "tests/fuzz/main.rs", "dahl-runtime/src/env.rs"];

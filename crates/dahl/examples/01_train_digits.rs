@@ -1,8 +1,7 @@
 //! Trains a small network on the digits that dahl brings along, twice, and finds the same bits.
 
-use dahl::model::Sequential;
-use dahl::{Result, Trainer, dataset};
-use dahl_runtime::machine::Machine;
+use dahl::Result;
+use dahl::prelude::*;
 
 fn train(workers: usize) -> Result<(Vec<f64>, f64)> {
     let data = dataset::digits();

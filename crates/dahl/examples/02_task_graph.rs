@@ -1,13 +1,11 @@
 //! Records a graph by hand, looks at what lowering and planning make of it, and replays it.
 
-use dahl::op;
-use dahl_runtime::Result;
-use dahl_runtime::array::Dtype;
-use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::{Cut, CutOptions};
-use dahl_runtime::graph::{Graph, lower};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::Plan;
+use dahl::prelude::*;
+use dahl::runtime::engine::{Pool, Session, Store};
+use dahl::runtime::graph::lower;
+use dahl::runtime::graph::{Cut, CutOptions};
+use dahl::runtime::plan::Plan;
+use dahl::{Graph, Result};
 use std::sync::Arc;
 
 fn main() -> Result<()> {

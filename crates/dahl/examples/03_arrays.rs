@@ -1,10 +1,8 @@
 //! One-off work: arrays in an arena, tasks submitted on parts of them, and guards that wait for what they need.
 
-use dahl::op;
-use dahl_runtime::machine::Machine;
-use dahl_runtime::{Result, Runtime};
+use dahl::prelude::*;
 
-fn main() -> Result<()> {
+fn main() -> dahl::Result<()> {
     let runtime = Runtime::new(&Machine::with_workers(2))?;
     let mut arena = runtime.arena("work");
     for round in 0..3 {

@@ -1,15 +1,15 @@
 //! An operation of your own, in one file: a moving average. From its index line the runtime knows which neighbours a
 //! tile needs (a halo), so the same codelet runs whole, cut into tiles, and on any number of workers.
 
-use dahl_runtime::array::{Dtype, Params, submit};
-use dahl_runtime::codelet::relation::TileSize;
-use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
-use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::{Cut, CutOptions};
-use dahl_runtime::graph::{Graph, lower};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::Plan;
-use dahl_runtime::{Result, Runtime};
+use dahl::runtime::array::{Dtype, Params, submit};
+use dahl::runtime::codelet::relation::TileSize;
+use dahl::runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl::runtime::engine::{Pool, Ports, Session, Store};
+use dahl::runtime::graph::{Cut, CutOptions};
+use dahl::runtime::graph::{Graph, lower};
+use dahl::runtime::machine::Machine;
+use dahl::runtime::plan::Plan;
+use dahl::runtime::{Result, Runtime};
 use std::sync::Arc;
 
 /// The mean of `k` neighbours: `y[o]` reads `x[o]` to `x[o+k-1]`, two operations for each of them.
@@ -68,7 +68,7 @@ fn main() -> Result<()> {
     lowered.tasks().iter().for_each(|task| println!("{task:?} reads {}", task.spec.args[0].region));
     let pool = Arc::new(Pool::new(&machine.units)?);
     let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2)?, 0)?;
-    let feed = |_: u64, ports: &mut dahl_runtime::engine::Ports<'_>| {
+    let feed = |_: u64, ports: &mut Ports<'_>| {
         ports.get_mut::<f64>(&x).copy_from_slice(&values);
     };
     session.run(&mut Store::new(), 1, feed, |_, outputs| assert_eq!(outputs.get::<f64>(&y), expected))?;

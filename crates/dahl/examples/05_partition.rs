@@ -1,10 +1,10 @@
 //! Heat that spreads over a plate: each step computes tiles of the next plate from windows of the last one, which
 //! overlap. Nobody waits for a step to end; a tile starts as soon as the tiles around it are there.
 
-use dahl_runtime::array::{Dtype, OwnedMatrix, Params, TileSize, Tolerance, assert_close, submit};
-use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::{Result, Runtime};
+use dahl::runtime::array::{Dtype, OwnedMatrix, Params, TileSize, Tolerance, assert_close, submit};
+use dahl::runtime::codelet::{Call, Codelet, Implementation, Needs};
+use dahl::runtime::machine::Machine;
+use dahl::runtime::{Result, Runtime};
 
 const ROWS: usize = 50;
 const COLUMNS: usize = 70;

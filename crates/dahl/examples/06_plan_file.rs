@@ -1,9 +1,7 @@
 //! A plan is a file: written down, read, looked at, and executed again to the letter.
 
-use dahl::model::Sequential;
-use dahl::{Trainer, dataset};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::PlanFile;
+use dahl::prelude::*;
+use dahl::runtime::plan::PlanFile;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,14 +1,13 @@
 //! A graph on a machine with two memories: the last unit computes in a memory of its own, as a device does. What it
 //! needs is copied there, what others need of it is copied back, and the bits are the same as without.
 
-use dahl::op;
-use dahl_runtime::Result;
-use dahl_runtime::array::Dtype;
-use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::CutOptions;
-use dahl_runtime::graph::{Graph, Lowered};
-use dahl_runtime::machine::{HOST, Machine};
-use dahl_runtime::plan::{Plan, Planned};
+use dahl::prelude::*;
+use dahl::runtime::engine::{Pool, Ports, Session, Store};
+use dahl::runtime::graph::CutOptions;
+use dahl::runtime::graph::Lowered;
+use dahl::runtime::machine::HOST;
+use dahl::runtime::plan::{Plan, Planned};
+use dahl::{Graph, Result};
 use std::sync::Arc;
 
 /// Four steps of `w -= rate * sum over the batch of relu(x w') x`; the weights, and how many tasks each unit executed.
@@ -37,7 +36,7 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
     let pool = Arc::new(Pool::new(&machine.units)?);
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
-    let feed = |step: u64, ports: &mut dahl_runtime::engine::Ports<'_>| {
+    let feed = |step: u64, ports: &mut Ports<'_>| {
         for (i, x) in ports.get_mut::<f32>(&x).iter_mut().enumerate() {
             *x = ((i as u64 * 31 + step * 17) % 23) as f32 / 11.0 - 1.0;
         }
