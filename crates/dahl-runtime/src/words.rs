@@ -2,8 +2,8 @@
 
 use std::str::{FromStr, SplitAsciiWhitespace};
 
-/// A text as one word: whatever is not a visible ASCII character, `#` and `%` become `%` and two digits per byte. The empty text
-/// is a single `%`.
+/// A text as one word: whatever is not a visible ASCII character, `#` and `%` become `%` and two digits per
+/// byte. The empty text is a single `%`.
 pub(crate) fn escaped(text: &str) -> String {
     let mut word = String::with_capacity(text.len().max(1));
     for byte in text.bytes() {
@@ -15,6 +15,12 @@ pub(crate) fn escaped(text: &str) -> String {
         }
     }
     if word.is_empty() { "%".into() } else { word }
+}
+
+/// Two texts as one word, with a slash in between; the first alone if the second is empty.
+pub(crate) fn paired(first: &str, second: &str) -> String {
+    let [first, second] = [first, second].map(|text| escaped(text).replace('/', "%2f"));
+    if second == "%" { first } else { format!("{first}/{second}") }
 }
 
 /// The text that a word stands for. Only what [`escaped`] writes is read.
@@ -51,6 +57,14 @@ impl<'a> Words<'a> {
         unescaped(word).ok_or_else(|| format!("'{word}' is not {what} as dahl writes it"))
     }
 
+    /// Two texts that [`paired`] made one word of.
+    pub fn pair(&mut self, what: &str) -> Result<(String, String), String> {
+        let word = self.word(what)?;
+        let (first, second) = word.split_once('/').unwrap_or((word, "%"));
+        let pair = unescaped(first).zip(unescaped(second));
+        pair.ok_or_else(|| format!("'{word}' is not {what} as dahl writes it"))
+    }
+
     pub fn number<N: FromStr>(&mut self, what: &str) -> Result<N, String> {
         let word = self.word(what)?;
         word.parse().map_err(|_| format!("'{word}' is not {what}"))
@@ -78,6 +92,14 @@ mod tests {
             let word = escaped(text);
             assert_eq!(word.split_ascii_whitespace().collect::<Vec<_>>(), [word.as_str()], "{text:?}");
             assert_eq!(unescaped(&word).as_deref(), Some(text));
+        }
+        for pair in [("lanes", ""), ("lanes", "direct+small_batch"), ("a/b", ""), ("", "a/b c"), ("", "")] {
+            let word = paired(pair.0, pair.1);
+            assert_eq!(
+                Words::of(&word).pair("a pair"),
+                Ok((pair.0.to_string(), pair.1.to_string())),
+                "{word}"
+            );
         }
         for wrong in ["%2", "%zz", "a%", "%ff"] {
             assert_eq!(unescaped(wrong), None, "{wrong}");

@@ -17,7 +17,7 @@
 //! ["transfer",list,block,from,to,step,start,end]
 //! ```
 //!
-//! Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker `w`; the
+//! Where a kernel chooses its algorithm by itself, that follows the implementation's name and a slash. Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker `w`; the
 //! one after the last worker's is the program's.
 
 use super::json::quoted;
@@ -60,7 +60,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         line(format_args!("\"worker\",{},{memory},{}", quoted(kind), or_null(*core)))?;
     }
     for task in &scene.tasks {
-        let (codelet, implementation) = (quoted(&task.codelet), quoted(&task.implementation));
+        let (codelet, implementation) = (quoted(&task.codelet), quoted(&task.code()));
         let (dtype, footprint) = (quoted(&task.dtype), quoted(&task.footprint));
         let TaskInfo { version, tile: (tile, tiles), bytes, flops, .. } = task;
         let warmth = if task.is_cold { COLD } else { WARM };
@@ -188,6 +188,10 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
         }
         "task" => {
             let (codelet, implementation, version) = (f.text()?, f.text()?, f.number()?);
+            let (implementation, algorithm) = match implementation.split_once('/') {
+                Some((implementation, algorithm)) => (implementation.to_string(), algorithm.to_string()),
+                None => (implementation, String::new()),
+            };
             let (dtype, footprint) = (f.text()?, f.text()?);
             let is_cold = match f.text()?.as_str() {
                 COLD => true,
@@ -200,6 +204,7 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
             scene.tasks.push(TaskInfo {
                 codelet,
                 implementation,
+                algorithm,
                 version,
                 dtype,
                 footprint,

@@ -49,7 +49,11 @@ pub fn words(measured: &Measurements) -> String {
     if rows.is_empty() {
         return format!("nothing was measured yet; dahl train and dahl calibrate do, and keep it in {place}");
     }
-    let of = |row: &Row<'_>| format!("{} {}", row.key.implementation, row.key.dtype);
+    let of = |row: &Row<'_>| {
+        let Key { implementation, algorithm, dtype, .. } = row.key;
+        let slash = if algorithm.is_empty() { "" } else { "/" };
+        format!("{implementation}{slash}{algorithm} {dtype}")
+    };
     let width = |text: &dyn Fn(&Row<'_>) -> String| rows.iter().map(|row| text(row).len()).max().unwrap_or(0);
     let (name, by) = (width(&|row| row.key.codelet.clone()).max(7), width(&of).max(14));
     let mut text = format!(
@@ -91,7 +95,7 @@ pub fn words(measured: &Measurements) -> String {
 pub fn json(measured: &Measurements) -> Value {
     let row = |row: &Row<'_>| {
         json!({
-            "codelet": row.key.codelet, "implementation": row.key.implementation, "version": row.key.version,
+            "codelet": row.key.codelet, "implementation": row.key.implementation, "algorithm": row.key.algorithm, "version": row.key.version,
             "unit": row.key.unit, "dtype": row.key.dtype, "footprint": row.key.footprint, "cold": row.condition.is_cold,
             "workers": row.condition.workers, "count": row.history.n(), "runs": row.history.runs().len(),
             "seconds": row.seconds(), "deviation_seconds": row.history.deviation(),

@@ -36,13 +36,18 @@ pub struct Codelet {
     pub flops_per_point: f64,
     /// The implementations, the scalar reference first.
     pub implementations: &'static [Implementation],
-    /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a sibling, by
-    /// element or by [`Pieces`], and read nothing that they have overwritten. Slices of memory that is both are refused.
+    /// Whether an output may be the same memory as an input: its kernels read through [`Call::map`] or a
+    /// sibling, by element or by [`Pieces`], and read nothing that they have overwritten. Slices of memory
+    /// that is both are refused.
     pub in_place: bool,
     /// Draws calls that the codelet can be tried on: what conformance tests go by.
     pub sample: Option<fn(&mut Draw) -> Sample>,
-    /// Whether `flat`, which has samples one after another, may compute a task whose samples are too few for lanes.
+    /// Whether `flat`, which has samples one after another, may compute a task whose samples are too few for
+    /// lanes.
     pub few: fn(&Recorded) -> bool,
+    /// Which algorithms an implementation takes for a call, where its kernel chooses by itself; empty where
+    /// it does not.
+    pub algorithms: fn(&Implementation, &CallSpec) -> String,
     /// The parsed line.
     parsed: OnceLock<Relation>,
 }
@@ -57,7 +62,9 @@ impl Codelet {
     ) -> Self {
         let parsed = OnceLock::new();
         let few = |_: &Recorded| true;
-        Codelet { name, line, flops_per_point, implementations, in_place: false, sample: None, few, parsed }
+        let algorithms = |_: &Implementation, _: &CallSpec| String::new();
+        let (in_place, sample) = (false, None);
+        Codelet { name, line, flops_per_point, implementations, in_place, sample, few, algorithms, parsed }
     }
 
     /// The same codelet, with a function that draws sample calls.
@@ -69,6 +76,14 @@ impl Codelet {
     /// The same codelet, whose `flat` implementation is only taken for few samples where this says so.
     pub const fn few(mut self, suits: fn(&Recorded) -> bool) -> Self {
         self.few = suits;
+        self
+    }
+
+    /// The same codelet, whose kernels choose algorithms by themselves, and this says which: times of
+    /// different ones are kept apart. It goes by what does not change from run to run, as kernels do; where
+    /// they look at values, for example whether all are finite, it says what is taken for usual ones.
+    pub const fn algorithms(mut self, algorithms: fn(&Implementation, &CallSpec) -> String) -> Self {
+        self.algorithms = algorithms;
         self
     }
 
@@ -107,7 +122,8 @@ pub type Kernel = fn(&Call<'_>) -> Result<()>;
 /// One way to compute a codelet.
 #[derive(Debug)]
 pub struct Implementation {
-    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, `flat` for the row-major one, …
+    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, `flat` for the
+    /// row-major one, …
     pub name: &'static str,
     /// Rises with every change that may change bits; recorded in plans.
     pub version: u32,
@@ -124,7 +140,7 @@ pub struct Implementation {
 pub enum Needs {
     /// Any layout, any window of a larger tile: the kernel goes through [`View::at`].
     Nothing,
-    /// These layouts, in argument order, and each region contiguous: a lanes argument covers its whole tile, a
-    /// row-major argument a contiguous range.
+    /// These layouts, in argument order, and each region contiguous: a lanes argument covers its whole tile,
+    /// a row-major argument a contiguous range.
     Layouts(&'static [Layout]),
 }

@@ -82,14 +82,18 @@ pub struct Task {
     pub implementation: &'static str,
     /// The implementation's version.
     pub version: u32,
+    /// The algorithms that its kernel takes, where it chooses by itself; see
+    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms).
+    pub algorithm: String,
     /// The element type it computes in.
     pub dtype: Dtype,
     /// The recorded task that this is a tile of; none for copies and reductions that lowering inserted.
     pub origin: Option<usize>,
     /// Which tile of how many.
     pub tile: (usize, usize),
-    /// Where the tile lies, out of how much: as a rule its number out of their count, but in bytes where it computes some rows of an
-    /// array that is itself a part of a larger one, so that whoever goes over the whole array later works where its parts were computed.
+    /// Where the tile lies, out of how much: as a rule its number out of their count, but in bytes where it
+    /// computes some rows of an array that is itself a part of a larger one, so that whoever goes over the
+    /// whole array later works where its parts were computed.
     pub position: (usize, usize),
     /// The kernel.
     pub kernel: Kernel,
@@ -99,7 +103,8 @@ pub struct Task {
     pub places: Vec<Place>,
     /// What it touches.
     pub accesses: Vec<Access>,
-    /// The arguments of which only some elements are read: data say which, so that all of it counts as touched.
+    /// The arguments of which only some elements are read: data say which, so that all of it counts as
+    /// touched.
     pub gathered: Vec<Gathered>,
     /// Floating-point operations.
     pub flops: f64,
@@ -121,6 +126,7 @@ impl Task {
             codelet,
             implementation: "reference",
             version: builtin::VERSION,
+            algorithm: String::new(),
             dtype,
             origin: None,
             tile,
@@ -158,8 +164,9 @@ impl Task {
         self.accesses.iter().map(moved).fold(0, usize::saturating_add)
     }
 
-    /// What its time depends on beside who computes it and where: the shapes, layouts and element types of its arguments, the
-    /// integer parameters, and whether it adds to what is there. Tasks that differ only in position have the same footprint.
+    /// What its time depends on beside who computes it and where: the shapes, layouts and element types of
+    /// its arguments, the integer parameters, and whether it adds to what is there. Tasks that differ only in
+    /// position have the same footprint.
     pub fn footprint(&self) -> String {
         let mut text = self.spec.footprint(self.dtype, |arg, dim| {
             self.gathered.iter().any(|gathered| gathered.arg == arg && gathered.dims[dim])
@@ -193,6 +200,7 @@ impl Task {
             codelet: "task",
             implementation: "reference",
             version: 1,
+            algorithm: String::new(),
             dtype: Dtype::F32,
             origin: None,
             tile,
@@ -244,13 +252,14 @@ pub struct Edge {
 
 /// A graph over tile buffers, in an order in which one worker could execute it.
 ///
-/// All versions of all buffers together, each rounded up to whole cache lines, have at most `isize::MAX` bytes, so nobody who
-/// adds up sizes and offsets of them needs to fear an overflow.
+/// All versions of all buffers together, each rounded up to whole cache lines, have at most `isize::MAX`
+/// bytes, so nobody who adds up sizes and offsets of them needs to fear an overflow.
 ///
 /// Data edges, within a step and to the next, follow from the accesses in this order; an engine that finds
 /// dependencies by itself (StarPU) submits tasks in an order that agrees with all workers' and with this one
-/// ([`Placement::sequence`](crate::plan::Placement)) and may ignore the edges. The reuse of ring versions is in
-/// neither: a step may start when the step [`Lowered::depth`] before it has finished and its outputs were collected.
+/// ([`Placement::sequence`](crate::plan::Placement)) and may ignore the edges. The reuse of ring versions is
+/// in neither: a step may start when the step [`Lowered::depth`] before it has finished and its outputs were
+/// collected.
 #[derive(Clone, Debug, Default)]
 pub struct Lowered {
     /// The buffers.
@@ -259,7 +268,8 @@ pub struct Lowered {
     pub(crate) tasks: Vec<Task>,
     /// The data edges, sorted.
     pub(crate) edges: Vec<Edge>,
-    /// For each array of the recorded graph that is a port or an output, its buffer and which of the two it is.
+    /// For each array of the recorded graph that is a port or an output, its buffer and which of the two it
+    /// is.
     pub(crate) rings: Vec<Option<(usize, Role)>>,
     /// Versions of ring buffers.
     pub(crate) depth: usize,

@@ -2,20 +2,25 @@
 
 use crate::graph::Task;
 use crate::trace::TaskInfo;
-use crate::words::{Words, escaped};
+use crate::words::{Words, escaped, paired};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is computed, by which code, on what kind of unit, on which shapes. Executions with the same key are expected to take
-/// the same time under the same [`Condition`].
+/// What is computed, by which code, on what kind of unit, on which shapes. Executions with the same key are
+/// expected to take the same time under the same [`Condition`].
 ///
-/// The text form is six words in the order of the fields; what is not a visible ASCII character is `%` and two digits.
+/// The text form is six words in the order of the fields, the algorithm after the implementation and a slash,
+/// where there is one; what is not a visible ASCII character is `%` and two digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The codelet's name.
     pub codelet: String,
     /// The implementation's name.
     pub implementation: String,
+    /// The algorithms that its kernel takes for these shapes, where it chooses by itself; see
+    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms). What one took says nothing about another
+    /// one.
+    pub algorithm: String,
     /// The implementation's version. What another version of a kernel took says nothing about this one.
     pub version: u32,
     /// The kind of unit, such as `cpu`.
@@ -32,6 +37,7 @@ impl Key {
         Key {
             codelet: info.codelet.clone(),
             implementation: info.implementation.clone(),
+            algorithm: info.algorithm.clone(),
             version: info.version,
             unit: unit.to_string(),
             dtype: info.dtype.clone(),
@@ -44,6 +50,7 @@ impl Key {
         Key {
             codelet: task.codelet.to_string(),
             implementation: task.implementation.to_string(),
+            algorithm: task.algorithm.clone(),
             version: task.version,
             unit: unit.to_string(),
             dtype: task.dtype.to_string(),
@@ -51,18 +58,21 @@ impl Key {
         }
     }
 
-    /// Whether the other key is the same code on other shapes.
+    /// Whether the other key is the same code on other shapes: also the same algorithm.
     pub fn is_same_code(&self, other: &Key) -> bool {
-        (&self.codelet, &self.implementation, self.version)
-            == (&other.codelet, &other.implementation, other.version)
+        (&self.codelet, &self.implementation, &self.algorithm, self.version)
+            == (&other.codelet, &other.implementation, &other.algorithm, other.version)
             && (&self.unit, &self.dtype) == (&other.unit, &other.dtype)
     }
 
     /// Reads the words of a key.
     pub(super) fn read(words: &mut Words<'_>) -> Result<Key, String> {
+        let codelet = words.text("a codelet")?;
+        let (implementation, algorithm) = words.pair("an implementation")?;
         Ok(Key {
-            codelet: words.text("a codelet")?,
-            implementation: words.text("an implementation")?,
+            codelet,
+            implementation,
+            algorithm,
             version: words.number("a version")?,
             unit: words.text("a kind of unit")?,
             dtype: words.text("an element type")?,
@@ -73,7 +83,8 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (codelet, implementation) = (escaped(&self.codelet), escaped(&self.implementation));
+        let (codelet, implementation) =
+            (escaped(&self.codelet), paired(&self.implementation, &self.algorithm));
         let (unit, dtype, footprint) = (escaped(&self.unit), escaped(&self.dtype), escaped(&self.footprint));
         write!(f, "{codelet} {implementation} {} {unit} {dtype} {footprint}", self.version)
     }
@@ -100,7 +111,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// How unlike another condition it is: one for twice the workers, two for three times, and one for the other warmth.
+    /// How unlike another condition it is: one for twice the workers, two for three times, and one for the
+    /// other warmth.
     pub(super) fn distance(self, other: Condition) -> f64 {
         let (a, b) = (f64::from(self.workers.max(1)), f64::from(other.workers.max(1)));
         a.max(b) / a.min(b) - 1.0 + f64::from(u8::from(self.is_cold != other.is_cold))

@@ -26,6 +26,9 @@ pub struct TaskInfo {
     pub implementation: String,
     /// The implementation's version.
     pub version: u32,
+    /// The algorithms that its kernel takes, where it chooses by itself; see
+    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms).
+    pub algorithm: String,
     /// The element type it computes in.
     pub dtype: String,
     /// What its time depends on otherwise; see [`Task::footprint`](crate::graph::Task::footprint).
@@ -34,8 +37,8 @@ pub struct TaskInfo {
     pub is_cold: bool,
     /// Which tile of how many.
     pub tile: (usize, usize),
-    /// Bytes that it moves: the size of everything it reads or writes, but of arrays that data index only the elements that are
-    /// read.
+    /// Bytes that it moves: the size of everything it reads or writes, but of arrays that data index only the
+    /// elements that are read.
     pub bytes: usize,
     /// Floating-point operations.
     pub flops: f64,
@@ -43,6 +46,14 @@ pub struct TaskInfo {
     pub worker: Option<usize>,
     /// The source line that recorded it, as `file:line`; empty if that is not known.
     pub line: String,
+}
+
+impl TaskInfo {
+    /// The implementation's name, then a slash and the algorithm if there is one.
+    pub fn code(&self) -> String {
+        let slash = if self.algorithm.is_empty() { "" } else { "/" };
+        format!("{}{slash}{}", self.implementation, self.algorithm)
+    }
 }
 
 impl fmt::Display for TaskInfo {
@@ -105,6 +116,7 @@ impl Scene {
             codelet: task.codelet.to_string(),
             implementation: task.implementation.to_string(),
             version: task.version,
+            algorithm: task.algorithm.clone(),
             dtype: task.dtype.to_string(),
             footprint: task.footprint(),
             is_cold: cold[id],

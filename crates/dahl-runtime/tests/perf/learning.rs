@@ -36,6 +36,7 @@ fn task(footprint: &str, is_cold: bool, worker: usize) -> TaskInfo {
     TaskInfo {
         codelet: "conv2d".into(),
         implementation: "lanes".into(),
+        algorithm: String::new(),
         version: 1,
         dtype: "f32".into(),
         footprint: footprint.into(),
@@ -222,10 +223,11 @@ fn an_estimate_says_where_it_comes_from() {
     let other = estimate(&all, "c", WARM);
     assert!(matches!(other.basis, Basis::Ratio { n: 2, .. }), "{other:?}");
     assert!(other.seconds >= 1e-6 && other.seconds <= 2e-6, "{other:?}");
-    // Other code, another version, another type: a guess.
+    // Other code, another version, another algorithm, another type: a guess.
     let of = |key: &Key| all.estimate(key, WARM, 1e6, 4096).basis;
     assert_eq!(of(&key("dense", "a")), Basis::Guess);
     assert_eq!(of(&Key { version: 2, ..key("conv2d", "a") }), Basis::Guess);
+    assert_eq!(of(&Key { algorithm: "winograd3".into(), ..key("conv2d", "a") }), Basis::Guess);
     assert_eq!(of(&Key { dtype: "f64".into(), ..key("conv2d", "a") }), Basis::Guess);
     assert_eq!(of(&Key { unit: "gpu".into(), ..key("conv2d", "a") }), Basis::Guess);
     assert_eq!(Models::new().estimate(&key("dense", "a"), WARM, 50e9, 0).seconds, 1.0 + 200e-9);
@@ -237,6 +239,7 @@ fn keys_are_ordered_and_have_a_text_that_comes_back() {
         Key::default(),
         key("conv2d", "16x1x28x28/16 6x1x5x5 6 > 16x6x24x24/16 | 1 0 +"),
         Key { codelet: "with space\n".into(), unit: "%".into(), dtype: "ä".into(), ..key("", "") },
+        Key { algorithm: "direct+small_batch".into(), ..key("conv2d", "17x1x28x28/16") },
     ];
     for key in &keys {
         let text = key.to_string();

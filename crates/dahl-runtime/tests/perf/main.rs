@@ -19,6 +19,7 @@ fn key(codelet: &str, footprint: &str) -> Key {
     Key {
         codelet: codelet.into(),
         implementation: "lanes".into(),
+        algorithm: String::new(),
         version: 1,
         unit: "cpu".into(),
         dtype: "f32".into(),

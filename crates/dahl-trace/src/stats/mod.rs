@@ -57,8 +57,8 @@ impl<'a> Statistics<'a> {
         let tick = 1.0 / trace.ticks_per_second.max(1e-9);
         let origin = trace.origin();
         let works = classes(&trace.scene.tasks, |task| {
-            let TaskInfo { codelet, implementation, version, dtype, footprint, .. } = task;
-            (codelet, implementation, version, dtype, footprint)
+            let TaskInfo { codelet, implementation, algorithm, version, dtype, footprint, .. } = task;
+            (codelet, implementation, algorithm, version, dtype, footprint)
         });
         let mut executions = Vec::new();
         for (worker, events) in trace.workers.iter().enumerate() {

@@ -54,6 +54,7 @@ fn measurements() -> String {
         let key = Key {
             codelet: codelet.into(),
             implementation: "lanes".into(),
+            algorithm: if is_cold { "winograd3".into() } else { String::new() },
             version: 1,
             unit: "cpu".into(),
             dtype: "f32".into(),

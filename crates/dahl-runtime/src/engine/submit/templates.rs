@@ -140,6 +140,7 @@ impl Template {
             codelet: self.codelet.name.to_string(),
             implementation: self.implementation.name.to_string(),
             version: self.implementation.version,
+            algorithm: (self.codelet.algorithms)(self.implementation, &self.spec),
             dtype: self.implementation.dtype.to_string(),
             footprint: self.spec.footprint(self.implementation.dtype, |_, _| false).trim_end().to_string(),
             tile: (0, 1),

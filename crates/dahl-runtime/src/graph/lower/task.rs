@@ -42,6 +42,7 @@ impl<'a> Whole<'a> {
             codelet: recorded.codelet.name,
             implementation: implementation.name,
             version: implementation.version,
+            algorithm: String::new(),
             dtype: recorded.dtype,
             origin: Some(self.index),
             tile: number,
@@ -117,6 +118,7 @@ impl Lowering<'_> {
             let access = (!ready.access.range.is_empty()).then_some(ready.access);
             task.argument(ready.spec, ready.place, access);
         }
+        task.algorithm = (whole.recorded.codelet.algorithms)(whole.cut.implementation, &task.spec);
         self.push(task)
     }
 

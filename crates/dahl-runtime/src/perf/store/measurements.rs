@@ -5,11 +5,12 @@
 //! run cold|warm WORKERS ID DATE N OUTLIERS TYPICAL MEDIAN DEVIATION MINIMUM MEAN
 //! ```
 //!
-//! Times are seconds, dates nanoseconds since 1970; NEWEST is the latest date of the runs of the key, which follow it, newest
-//! first. Keys are sorted by their text: equal contents have equal bytes.
+//! IMPLEMENTATION is followed by a slash and the algorithm, where there is one. Times are seconds, dates
+//! nanoseconds since 1970; NEWEST is the latest date of the runs of the key, which follow it, newest first.
+//! Keys are sorted by their text: equal contents have equal bytes.
 //!
-//! Every run of the program adds to the file and knows few of the keys in it. So [`merge`] takes over the lines of all other keys as
-//! they are, and reads and writes numbers of its own keys only.
+//! Every run of the program adds to the file and knows few of the keys in it. So [`merge`] takes over the
+//! lines of all other keys as they are, and reads and writes numbers of its own keys only.
 
 use super::kept::Parsed;
 use super::{MAX_CONDITIONS, MAX_KEYS, MAX_TEXT};
