@@ -120,7 +120,7 @@ fn list(folder: &Path, json: bool) -> Result<()> {
     let found = folders.into_iter().filter_map(|path| match dataset::summary(&path) {
         Ok(None) => None,
         Ok(Some(summary)) => Some((path, Ok(summary))),
-        Err(error) => Some((path, Err(error.to_string()))),
+        Err(error) => Some((path, Err(format!("{error:#}")))),
     });
     let found: Vec<(PathBuf, Result<Summary, String>)> = found.collect();
     let mut text = String::new();

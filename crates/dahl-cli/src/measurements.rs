@@ -87,7 +87,7 @@ impl Measurements {
         let Some(store) = &self.store else { return };
         match store.add(&models.since(self.opened).condensed(new_run(), now()), now()) {
             Ok(warnings) => tell(&warnings),
-            Err(error) => warn(format_args!("what was measured is not kept: {error}")),
+            Err(error) => warn(format_args!("what was measured is not kept: {error:#}")),
         }
     }
 

@@ -145,5 +145,5 @@ pub fn epoch_of(checkpoint: &Checkpoint) -> usize {
 
 /// Refuses a path that cannot be written to, before anything is done for it.
 pub fn writable(path: &Path) -> Result<()> {
-    Ok(dahl_runtime::file::writable(path).map_err(|error| file::unwritable(path, &error))?)
+    Ok(dahl_runtime::file::writable(path).map_err(|error| file::unwritable(path, error))?)
 }

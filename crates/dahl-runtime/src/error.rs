@@ -1,6 +1,7 @@
 //! The one error of this crate: what went wrong, and where.
 
 use std::any::Any;
+use std::error::Error as StdError;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub enum ErrorKind {
 /// An error with its context: kind, sentence, and as much of task, codelet, arguments, step, worker and caller as is
 /// known.
 ///
-/// Errors are cheap to clone, because a failed task hands its error to every array it poisons.
+/// Errors are cheap to clone, because a failed task hands its error to every array it poisons. What the system or another
+/// library said is the [`source`](StdError::source), which `{}` does not repeat; `{:#}` and `{:?}` add it behind a colon.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -49,6 +51,7 @@ struct Inner {
     step: Option<u64>,
     worker: Option<usize>,
     location: Option<&'static Location<'static>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What a panic that was caught had to say. What it carried is dropped; should that panic as well, it is forgotten.
@@ -69,8 +72,8 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         let (task, codelet, arguments) = (None, None, None);
-        let (step, worker, location) = (None, None, None);
-        Error(Arc::new(Inner { kind, message, task, codelet, arguments, step, worker, location }))
+        let (step, worker, location, source) = (None, None, None, None);
+        Error(Arc::new(Inner { kind, message, task, codelet, arguments, step, worker, location, source }))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -106,6 +109,11 @@ impl Error {
     /// Adds the source line of the caller.
     pub fn at(self, location: &'static Location<'static>) -> Self {
         self.with(|inner| inner.location = Some(location))
+    }
+
+    /// Adds the error that led to this one.
+    pub fn because_of(self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.with(|inner| inner.source = Some(Arc::new(source)))
     }
 
     /// The kind of this error.
@@ -170,14 +178,35 @@ impl fmt::Display for Error {
         if let Some(location) = self.0.location {
             write!(f, " (called from {}:{})", location.file(), location.line())?;
         }
-        Ok(())
+        if f.alternate() { causes(self, f) } else { Ok(()) }
     }
+}
+
+/// Shows what led to an error, each cause behind a colon.
+pub fn causes(error: &dyn StdError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(f, ": {error}")?;
+        cause = error.source();
+    }
+    Ok(())
+}
+
+/// Adds the line that called the function which calls this, unless the error names one already, as that of a task does.
+#[track_caller]
+pub(crate) fn at_caller<T>(result: Result<T>) -> Result<T> {
+    let caller = Location::caller();
+    result.map_err(|error| if error.location().is_some() { error } else { error.at(caller) })
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {self}", self.0.kind)
+        write!(f, "{:?}: {self:#}", self.0.kind)
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}

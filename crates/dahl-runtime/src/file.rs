@@ -16,6 +16,7 @@ mod waitless;
 pub use input::{Input, Unreadable, read, read_text};
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -215,8 +216,9 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a file that could not be written, and what to do, as a sentence without its subject.
-pub fn unwritable(error: &io::Error) -> String {
+/// What is wrong with a file that could not be written, and what to do, as a sentence without its subject. What the system said is
+/// in it with `{:#}`; with `{}` it is left to the source of an error.
+pub fn unwritable(error: &io::Error) -> impl fmt::Display + '_ {
     let advice = match error.kind() {
         ErrorKind::StorageFull => "make room on the disk or name another place",
         ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
@@ -235,16 +237,33 @@ pub fn unwritable(error: &io::Error) -> String {
         }
         _ => "check the path and its disk",
     };
-    format!("cannot be written ({error}); {advice}")
+    Failure { what: "cannot be written", error, advice }
 }
 
 /// What is wrong with a folder that could not be created, likewise.
-pub fn uncreatable(error: &io::Error) -> String {
+pub fn uncreatable(error: &io::Error) -> impl fmt::Display + '_ {
     let advice = match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory => "a file is in its place: name another folder",
         ErrorKind::PermissionDenied => "check the permissions or name another folder",
         ErrorKind::StorageFull => "make room on the disk or name another folder",
         _ => "name another folder",
     };
-    format!("the folder cannot be created ({error}); {advice}")
+    Failure { what: "the folder cannot be created", error, advice }
+}
+
+/// What could not be done, why, and what to do.
+struct Failure<'a> {
+    what: &'static str,
+    error: &'a io::Error,
+    advice: &'static str,
+}
+
+impl fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { what, error, advice } = self;
+        match f.alternate() {
+            true => write!(f, "{what} ({error}); {advice}"),
+            false => write!(f, "{what}; {advice}"),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::array::{Element, Owned};
 use crate::engine::pool::current_worker;
 use crate::engine::submit::Tasks;
 use crate::engine::{Pool, WorkSource};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, at_caller};
 use crate::machine::{HOST, Machine};
 use crate::sync::{Arc, thread};
 use crate::trace::Trace;
@@ -54,17 +54,19 @@ impl Runtime {
     /// Starts one worker per unit of the machine.
     ///
     /// Fails if no unit computes in the host's memory: submitted tasks run only there.
+    #[track_caller]
     pub fn new(machine: &Machine) -> Result<Self> {
         Runtime::with_options(machine, Options::default())
     }
 
     /// The same, keeping an eye on what the options say.
+    #[track_caller]
     pub fn with_options(machine: &Machine, options: Options) -> Result<Self> {
         if machine.units.iter().all(|unit| unit.memory != HOST) {
             let message = "no unit of the machine computes in the host's memory: add a CPU unit";
-            return Err(Error::new(ErrorKind::Usage, message));
+            return at_caller(Err(Error::new(ErrorKind::Usage, message)));
         }
-        let pool = Pool::new(&machine.units)?;
+        let pool = at_caller(Pool::new(&machine.units))?;
         let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
         pool.attach(Arc::clone(&tasks) as Arc<dyn WorkSource>);
         Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })
@@ -76,11 +78,13 @@ impl Runtime {
     }
 
     /// A zeroed array with memory of its own.
+    #[track_caller]
     pub fn owned<T: Element, const R: usize>(&self, shape: [usize; R]) -> Result<Owned<T, R>> {
-        Owned::zeros(&self.inner, shape)
+        at_caller(Owned::zeros(&self.inner, shape))
     }
 
     /// An array with memory of its own and a copy of these values, last dimension fastest.
+    #[track_caller]
     pub fn owned_from<T: Element, const R: usize>(
         &self,
         shape: [usize; R],
@@ -93,8 +97,9 @@ impl Runtime {
 
     /// Waits until no task is unfinished, tasks that other threads submit meanwhile included. Failures are left to
     /// whoever reads what depends on them.
+    #[track_caller]
     pub fn wait(&self) -> Result<()> {
-        self.inner.tasks.wait_submitted()
+        at_caller(self.inner.tasks.wait_submitted())
     }
 
     /// Cancels every task that has been submitted and has not started. Reading what they would have written is an
@@ -106,6 +111,7 @@ impl Runtime {
 
     /// Waits as [`Runtime::wait`] does, and returns what the workers did since the last call, as far as they remember
     /// ([`Options::trace_capacity`]). Tasks of other threads that are being executed just then may be missing.
+    #[track_caller]
     pub fn take_trace(&self) -> Result<Trace> {
         self.wait()?;
         Ok(self.inner.tasks.take_trace())

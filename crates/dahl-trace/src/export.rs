@@ -87,17 +87,16 @@ pub fn save(trace: &Trace, path: impl AsRef<Path>) -> Result<()> {
     let format = Format::of_path(path)?;
     dahl_runtime::file::write(path, |out| write(trace, format, out)).map_err(|error| {
         let message = format!("{}: the trace {}", shown::path(path), unwritable(&error));
-        Error::new(ErrorKind::Io, message)
+        Error::new(ErrorKind::Io, message).because_of(error)
     })
 }
 
 /// Reads a trace that was written as [`Format::Json`].
 pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
     let path = path.as_ref();
-    let in_file =
-        |error: String| Error::new(ErrorKind::Io, format!("cannot read {}: {error}", shown::path(path)));
-    let input = Input::open(path, file::MAX_BYTES).map_err(|error| in_file(error.to_string()))?;
-    file::read(io::BufReader::new(input)).map_err(in_file)
+    let what = format!("cannot read {}", shown::path(path));
+    let input = Input::open(path, file::MAX_BYTES).map_err(|error| error.into_error(&what))?;
+    file::read(io::BufReader::new(input)).map_err(|why| Error::new(ErrorKind::Io, format!("{what}: {why}")))
 }
 
 /// Nanoseconds from `origin` to `ticks`.

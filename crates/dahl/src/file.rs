@@ -23,13 +23,16 @@ pub use dahl_runtime::file::remove_stale;
 /// ```
 pub fn write(path: impl AsRef<Path>, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let path = path.as_ref();
-    dahl_runtime::file::write(path, fill).map_err(|error| unwritable(path, &error))
+    dahl_runtime::file::write(path, fill).map_err(|error| unwritable(path, error))
 }
 
 /// Creates a folder, and those that it is in, unless it is there.
 pub fn create_folder(folder: impl AsRef<Path>) -> Result<()> {
     let folder = folder.as_ref();
-    fs::create_dir_all(folder).map_err(|error| Error::data(folder, dahl_runtime::file::uncreatable(&error)))
+    fs::create_dir_all(folder).map_err(|error| {
+        let why = dahl_runtime::file::uncreatable(&error).to_string();
+        Error::data(folder, why).because_of(error)
+    })
 }
 
 /// Reads all of a regular file, unless it has more than `limit` bytes. Nothing else is opened: not a folder, and nothing that may have
@@ -47,10 +50,16 @@ pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
 
 /// The error for a file or folder that could not be read.
 pub(crate) fn unreadable(path: &Path, error: impl Into<Unreadable>) -> Error {
-    Error::data(path, error.into().to_string())
+    let error = error.into();
+    let named = Error::data(path, error.to_string());
+    match error {
+        Unreadable::System(cause) => named.because_of(cause),
+        _ => named,
+    }
 }
 
 /// The error for a file that could not be written: why, and what to do.
-pub fn unwritable(path: &Path, error: &io::Error) -> Error {
-    Error::data(path, dahl_runtime::file::unwritable(error))
+pub fn unwritable(path: &Path, error: io::Error) -> Error {
+    let why = dahl_runtime::file::unwritable(&error).to_string();
+    Error::data(path, why).because_of(error)
 }

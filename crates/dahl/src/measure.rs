@@ -119,7 +119,8 @@ fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + 
         threads.map(rounds)
     });
     let cores = cores.map_err(|error| {
-        Error::setting(format!("cannot start a thread on each of {n} cores ({error}): end other programs"))
+        Error::setting(format!("cannot start a thread on each of {n} cores: end other programs"))
+            .because_of(error)
     })?;
     let sum = |round: usize| cores.iter().filter_map(|rounds| rounds.get(round)).sum::<f64>();
     Ok((1..=effort.n_rounds).map(sum).fold(0.0, f64::max))

@@ -60,7 +60,7 @@ impl Dump {
         let path = self.dir.join(FIRST_STEP);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(file::unwritable(&path, &error).into())
+                Err(file::unwritable(&path, error).into())
             }
             _ => Ok(()),
         }

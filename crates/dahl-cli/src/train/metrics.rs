@@ -48,7 +48,7 @@ impl Metrics {
             Some(file) => file.add(self.pending.as_bytes()),
             None => Growing::begin(&self.path, self.pending.as_bytes()).map(|file| self.file = Some(file)),
         };
-        written.map_err(|error| file::unwritable(&self.path, &error))?;
+        written.map_err(|error| file::unwritable(&self.path, error))?;
         self.pending.clear();
         Ok(())
     }

@@ -13,7 +13,7 @@ pub(crate) use slab::{BlockId, Slabs};
 
 use crate::array::{Array, BaseRegion, Element, Raw, checked_bytes};
 use crate::bytes::ALIGN;
-use crate::error::Result;
+use crate::error::{Result, at_caller};
 use crate::runtime::Inner;
 use crate::sync::{Arc, Mutex, lock};
 
@@ -90,8 +90,9 @@ impl Arena {
     }
 
     /// An array whose content is unspecified: zeros, or what an earlier run has left.
+    #[track_caller]
     pub fn array<T: Element, const R: usize>(&self, shape: [usize; R]) -> Result<Array<'_, T, R>> {
-        let bytes = checked_bytes::<T>(&shape)?.next_multiple_of(ALIGN);
+        let bytes = at_caller(checked_bytes::<T>(&shape))?.next_multiple_of(ALIGN);
         let base = self.runtime.tasks.new_base();
         let mut state = lock(&self.state);
         let current = state.current;
@@ -99,7 +100,7 @@ impl Arena {
             Ok(pointer) => pointer,
             Err(error) => {
                 self.runtime.tasks.free_base(base);
-                return Err(error);
+                return at_caller(Err(error));
             }
         };
         state.slabs[current].bases.push(base);
@@ -111,11 +112,13 @@ impl Arena {
     }
 
     /// An array of zeros.
+    #[track_caller]
     pub fn zeros<T: Element, const R: usize>(&self, shape: [usize; R]) -> Result<Array<'_, T, R>> {
         self.filled(shape, T::default())
     }
 
     /// An array with the same value everywhere.
+    #[track_caller]
     pub fn filled<T: Element, const R: usize>(&self, shape: [usize; R], value: T) -> Result<Array<'_, T, R>> {
         let mut array = self.array(shape)?;
         array.write()?.fill(value);
@@ -123,6 +126,7 @@ impl Arena {
     }
 
     /// An array with a copy of these values, last dimension fastest.
+    #[track_caller]
     pub fn array_from<T: Element, const R: usize>(
         &self,
         shape: [usize; R],
@@ -135,12 +139,13 @@ impl Arena {
 
     /// Takes all memory back. No array of this arena is alive, which the borrow checker sees to; tasks may be.
     /// Waits only for tasks of the run before last, whose slab is used next.
+    #[track_caller]
     pub fn reset(&mut self) -> Result<()> {
         let runtime = Arc::clone(&self.runtime);
         let mut state = lock(&self.state);
         let State { slabs, current, high_water } = &mut *state;
         let next = &mut slabs[1 - *current];
-        runtime.tasks.wait_idle(&next.bases)?;
+        at_caller(runtime.tasks.wait_idle(&next.bases))?;
         next.bases.drain(..).for_each(|base| runtime.tasks.free_base(base));
         (next.mark, next.used) = (0, 0);
         *high_water = slabs[*current].used.max(*high_water);
@@ -148,7 +153,7 @@ impl Arena {
         let slab = &mut slabs[*current];
         if *high_water > 0 && (slab.blocks.len() != 1 || slab.blocks[0].bytes < *high_water) {
             slab.blocks.drain(..).for_each(|piece| runtime.slabs.free(piece.id));
-            slab.grow(*high_water, &runtime, &self.name)?;
+            at_caller(slab.grow(*high_water, &runtime, &self.name))?;
         }
         Ok(())
     }

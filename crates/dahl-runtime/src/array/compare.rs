@@ -2,7 +2,7 @@
 
 use super::Element;
 use super::values::{Values, common_shape};
-use crate::error::Result;
+use crate::error::{Result, at_caller};
 use std::fmt;
 
 /// A number that can be compared with another one: every [`Element`], and what other crates add.
@@ -253,12 +253,13 @@ impl<T: Comparable> fmt::Display for Comparison<T> {
 /// # Ok(())
 /// # }
 /// ```
+#[track_caller]
 pub fn compare<T: Element>(
     actual: &(impl Values<T> + ?Sized),
     expected: &(impl Values<T> + ?Sized),
     tolerance: Tolerance,
 ) -> Result<Comparison<T>> {
-    let shape = common_shape(actual, expected)?;
+    let shape = at_caller(common_shape(actual, expected))?;
     let pairs = actual.values().copied().zip(expected.values().copied());
     Ok(compare_pairs(&shape, pairs, tolerance))
 }

@@ -8,7 +8,7 @@ use super::split::{Cut, Split, SplitMut};
 use super::{Element, Shape};
 use crate::arena::{Arena, BlockId};
 use crate::codelet::relation::TileSize;
-use crate::error::Result;
+use crate::error::{Result, at_caller};
 use crate::runtime::Inner;
 use crate::sync::Arc;
 use std::fmt;
@@ -69,14 +69,16 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
 
     /// Waits for the tasks that write to this array and gives access to its elements. Tasks that only read it may
     /// run meanwhile; tasks that would write to it cannot even be submitted while the guard lives.
+    #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_, T, R>> {
-        self.runtime.tasks.wait(self.place.base, &self.place.region, false)?;
+        at_caller(self.runtime.tasks.wait(self.place.base, &self.place.region, false))?;
         Ok(ReadGuard::new(self.raw))
     }
 
     /// Waits for the tasks that read or write this array and gives access to its elements for writing.
+    #[track_caller]
     pub fn write(&mut self) -> Result<WriteGuard<'_, T, R>> {
-        self.runtime.tasks.wait(self.place.base, &self.place.region, true)?;
+        at_caller(self.runtime.tasks.wait(self.place.base, &self.place.region, true))?;
         Ok(WriteGuard::new(self.raw))
     }
 
@@ -124,11 +126,13 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     }
 
     /// A copy of the elements, last dimension fastest.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         Ok(self.read()?.to_vec())
     }
 
     /// A copy in an arena.
+    #[track_caller]
     pub fn to_array<'b>(&self, arena: &'b Arena) -> Result<Array<'b, T, R>> {
         let mut copy = arena.array(self.shape())?;
         copy.write()?.copy_from(&self.read()?)?;
@@ -136,8 +140,9 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
     }
 
     /// A copy with memory of its own.
+    #[track_caller]
     pub fn to_owned(&self) -> Result<Owned<T, R>> {
-        let mut copy = Owned::zeros(&self.runtime, self.shape())?;
+        let mut copy = at_caller(Owned::zeros(&self.runtime, self.shape()))?;
         copy.write()?.copy_from(&self.read()?)?;
         Ok(copy)
     }

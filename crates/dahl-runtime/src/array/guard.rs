@@ -10,11 +10,10 @@ use super::Element;
 use super::print;
 use super::raw::Raw;
 use super::values::{Values, common_shape};
-use crate::error::Result;
+use crate::error::{Result, at_caller};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
-use std::panic::Location;
 use std::slice;
 
 /// Read access to an array: `guard[[row, column]]`, slices, and printing with aligned columns (`{:.3}`, `{:.2e}`).
@@ -150,7 +149,7 @@ impl<T: Element, const R: usize> WriteGuard<'_, T, R> {
     /// Copies these values, last dimension fastest: those of another array of the same shape, or of a slice.
     #[track_caller]
     pub fn copy_from(&mut self, values: &(impl Values<T> + ?Sized)) -> Result<()> {
-        common_shape(self, values).map_err(|error| error.at(Location::caller()))?;
+        at_caller(common_shape(self, values))?;
         match (self.as_mut_slice(), values.contiguous()) {
             (Some(elements), Some(values)) => elements.copy_from_slice(values),
             _ => self.iter_mut().zip(values.values()).for_each(|(element, &value)| *element = value),

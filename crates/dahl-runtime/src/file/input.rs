@@ -4,7 +4,8 @@
 //! regular files are opened, none of them waits, and each has a size that was looked at and a limit that it is read to. What is
 //! written to the file after it was opened is not read.
 
-use super::waitless;
+use super::{Failure, waitless};
+use crate::error::Error;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -93,7 +94,8 @@ fn kind(metadata: &Metadata) -> &'static str {
 
 const FOLDER: &str = "a folder";
 
-/// Why a file could not be read: a sentence without its subject, with what to do.
+/// Why a file could not be read: a sentence without its subject, with what to do. What the system said is its source, and in the
+/// sentence with `{:#}`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -118,6 +120,15 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
+    /// The error of whoever needed the file; `what` says for what.
+    pub fn into_error(self, what: impl fmt::Display) -> Error {
+        let error = Error::new(crate::error::ErrorKind::Io, format!("{what}: {self}"));
+        match self {
+            Unreadable::System(cause) => error.because_of(cause),
+            _ => error,
+        }
+    }
+
     /// Whether there is nothing at the path.
     pub fn is_absent(&self) -> bool {
         matches!(self, Unreadable::System(error) if error.kind() == ErrorKind::NotFound)
@@ -143,7 +154,7 @@ impl fmt::Display for Unreadable {
                     ErrorKind::OutOfMemory => "there is not enough memory for it",
                     _ => "check the file and its disk",
                 };
-                write!(f, "expected a readable file, but reading it failed ({error}); {advice}")
+                Failure { what: "expected a readable file, but reading it failed", error, advice }.fmt(f)
             }
             Unreadable::NoFile(FOLDER) => {
                 f.write_str("expected a file, but this is a folder; name a file in it")
@@ -165,7 +176,14 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl error::Error for Unreadable {}
+impl error::Error for Unreadable {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Unreadable::System(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(all(test, unix))]
 mod tests {
@@ -210,7 +228,7 @@ mod tests {
         }
         // Nor is a pipe written that nobody reads.
         let error = Growing::begin(&folder.0.join("pipe"), b"text").unwrap_err();
-        assert!(crate::file::unwritable(&error).contains("nobody reads"), "{error}");
+        assert!(crate::file::unwritable(&error).to_string().contains("nobody reads"), "{error}");
     }
 
     #[test]
@@ -261,7 +279,7 @@ mod tests {
         let written = loop {
             match crate::file::write(&pipe, |out| out.write_all(&text)) {
                 // The reader has not opened it yet.
-                Err(error) if crate::file::unwritable(&error).contains("nobody reads") => {
+                Err(error) if crate::file::unwritable(&error).to_string().contains("nobody reads") => {
                     std::thread::yield_now();
                 }
                 written => break written,

@@ -138,22 +138,19 @@ impl MachineFile {
         let written = crate::file::write(path, |out| out.write_all(self.to_text().as_bytes()));
         written.map_err(|error| {
             let message = format!("cannot write {}: {}", shown::path(path), crate::file::unwritable(&error));
-            Error::new(ErrorKind::Io, message)
+            Error::new(ErrorKind::Io, message).because_of(error)
         })
     }
 
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<MachineFile> {
         let path = path.as_ref();
-        let in_file = |error: String| {
-            Error::new(ErrorKind::Io, format!("cannot read the machine file {}: {error}", shown::path(path)))
-        };
-        let text = read_text(path, MAX_BYTES).map_err(|error| {
-            in_file(match error {
-                Unreadable::NoText => not_ours(),
-                Unreadable::TooLong { .. } => "it is longer than any machine file".to_string(),
-                _ => error.to_string(),
-            })
+        let what = format!("cannot read the machine file {}", shown::path(path));
+        let in_file = |error: String| Error::new(ErrorKind::Io, format!("{what}: {error}"));
+        let text = read_text(path, MAX_BYTES).map_err(|error| match error {
+            Unreadable::NoText => in_file(not_ours()),
+            Unreadable::TooLong { .. } => in_file("it is longer than any machine file".to_string()),
+            _ => error.into_error(&what),
         })?;
         MachineFile::from_text(&text).map_err(in_file)
     }

@@ -118,9 +118,9 @@ fn unopened(spec: &str, error: Error) -> Result<Check> {
 fn fault(error: &Error, place: &str) -> Fault {
     match error.kind() {
         ErrorKind::Data(path) => {
-            Fault { place: shown::path(path).to_string(), message: error.message().to_owned() }
+            Fault { place: shown::path(path).to_string(), message: error.whole_message() }
         }
-        _ => Fault { place: place.to_owned(), message: error.to_string() },
+        _ => Fault { place: place.to_owned(), message: error.whole_message() },
     }
 }
 

@@ -149,7 +149,7 @@ fn read(path: PathBuf, classes: usize) -> Result<Vec<u8>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             ", where the compressed data break off".to_owned()
         }
-        Err(error) => return Err(file::damaged(&path, &error)),
+        Err(error) => return Err(file::damaged(&path, error)),
     };
     let n = bytes.len();
     if n > MAX_BYTES {

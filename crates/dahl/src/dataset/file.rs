@@ -61,26 +61,22 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
 /// is missing is then told in the file's own terms. Other errors of the decoder mean damage.
 pub(super) fn fill(path: &Path, source: &mut impl Read, bytes: &mut Vec<u8>, n_bytes: usize) -> Result<()> {
     match source.take(n_bytes as u64).read_to_end(bytes) {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(damaged(path, error)),
         _ => Ok(()),
     }
 }
 
 /// The error for data that cannot be read or inflated to their end.
-pub(super) fn damaged(path: &Path, error: &io::Error) -> Error {
+pub(super) fn damaged(path: &Path, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::OutOfMemory {
         return Error::data(
             path,
             "not enough memory for what is in this file: end other programs, or take other data",
         );
     }
-    Error::data(
-        path,
-        format!(
-            "expected data that are intact to their end, but reading failed ({error}); the file is \
-             damaged: fetch it again"
-        ),
-    )
+    let message =
+        "expected data that are intact to their end, but reading failed; the file is damaged: fetch it again";
+    Error::data(path, message).because_of(error)
 }
 
 #[cfg(test)]
@@ -89,7 +85,7 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_not_told_as_damage() {
-        let told = |kind: io::ErrorKind| damaged(Path::new("x.gz"), &kind.into()).to_string();
+        let told = |kind: io::ErrorKind| damaged(Path::new("x.gz"), kind.into()).to_string();
         assert!(told(io::ErrorKind::InvalidData).contains("the file is damaged"));
         let message = told(io::ErrorKind::OutOfMemory);
         assert!(message.starts_with("x.gz: not enough memory") && !message.contains("damaged"), "{message}");

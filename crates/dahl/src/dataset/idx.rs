@@ -279,7 +279,7 @@ impl IdxFile {
         // Asking for one byte more finds data that do not belong there. In a compressed file it
         // also makes the decoder compare the checksum, which follows the data.
         let n_beyond =
-            source.take(1).read_to_end(&mut Vec::new()).map_err(|error| file::damaged(&path, &error))?;
+            source.take(1).read_to_end(&mut Vec::new()).map_err(|error| file::damaged(&path, error))?;
         if n_beyond > 0 {
             return Err(Error::data(
                 &path,

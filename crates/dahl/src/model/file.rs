@@ -61,7 +61,7 @@ impl Sequential {
             spans.push(span);
         }
         match model.chain.misfit(model.input) {
-            Some((number, error)) => Err(source.error(&spans[number], error.to_string())),
+            Some((number, error)) => Err(source.error(&spans[number], format!("{error:#}"))),
             None => Ok(model),
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn explain<T: Float>(
     let place = match find(run, prepared, before, order, slice, bad, n_steps) {
         Ok(Some(place)) => place,
         Ok(None) => "repeating the step gave finite numbers".to_string(),
-        Err(error) => format!("what came first could not be found out: {error}"),
+        Err(error) => format!("what came first could not be found out: {error:#}"),
     };
     let rate = run.trainer.rate.at(step - 1, n_steps);
     Error::setting(format!(

@@ -89,7 +89,8 @@ impl Kept {
         let error = |warning: Warning| Error::new(ErrorKind::Io, warning.to_string());
         let folder = self.path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|cause| {
-            error(Warning { path: folder.to_path_buf(), message: file::uncreatable(&cause) })
+            let message = file::uncreatable(&cause).to_string();
+            error(Warning { path: folder.to_path_buf(), message }).because_of(cause)
         })?;
         let _lock = self.lock().map_err(error)?;
         file::remove_stale(folder);
@@ -121,7 +122,10 @@ impl Kept {
                 // One that a crash left half-written is noticed.
                 false => file::write_soon(&self.path, fill),
             };
-            written.map_err(|cause| error(self.warning(file::unwritable(&cause))))?;
+            written.map_err(|cause| {
+                let message = file::unwritable(&cause).to_string();
+                error(self.warning(message)).because_of(cause)
+            })?;
         }
         warnings.extend(messages.into_iter().map(|message| self.warning(message)));
         Ok(warnings)
@@ -186,7 +190,10 @@ impl Kept {
     /// Keeps other writers away until it is dropped.
     fn lock(&self) -> std::result::Result<File, Warning> {
         let path = self.path.with_extension("lock");
-        let unlockable = |error: &io::Error| Warning { path: path.clone(), message: file::unwritable(error) };
+        let unlockable = |error: &io::Error| {
+            let message = format!("{:#}", file::unwritable(error));
+            Warning { path: path.clone(), message }
+        };
         let file = file::open_lock(&path).map_err(|error| unlockable(&error))?;
         let begin = Instant::now();
         loop {
@@ -225,7 +232,7 @@ enum Unread {
 impl Unread {
     fn sentence(&self) -> String {
         match self {
-            Unread::Failed(error) => error.to_string(),
+            Unread::Failed(error) => format!("{error:#}"),
             Unread::NoFile => "expected a file, but this is something else; remove it".to_string(),
             Unread::Refused(Refusal::Damaged(why)) => format!("it is damaged: {why}"),
             Unread::Refused(Refusal::Version(version)) => format!(

@@ -87,10 +87,8 @@ impl PlanFile {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let source = shown::path(path.as_ref()).to_string();
-        let text = file::read_text(path.as_ref(), MAX_BYTES).map_err(|error| {
-            let message = format!("{source}: cannot read the plan: {error}");
-            Error::new(ErrorKind::Io, message)
-        })?;
+        let text = file::read_text(path.as_ref(), MAX_BYTES)
+            .map_err(|error| error.into_error(format_args!("{source}: cannot read the plan")))?;
         PlanFile::parse(&source, &text)
     }
 
@@ -105,7 +103,7 @@ impl PlanFile {
         let written = file::write(path, |out| out.write_all(self.to_string().as_bytes()));
         written.map_err(|error| {
             let message = format!("{}: the plan {}", shown::path(path), file::unwritable(&error));
-            Error::new(ErrorKind::Io, message)
+            Error::new(ErrorKind::Io, message).because_of(error)
         })
     }
 

@@ -29,10 +29,8 @@ pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
             ErrorKind::NotADirectory => "this is a file: name the folder that it is in",
             _ => "check its permissions and its disk",
         };
-        Error::data(
-            folder,
-            format!("expected a folder with checkpoints, but reading it failed ({error}); {advice}"),
-        )
+        let message = format!("expected a folder with checkpoints, but reading it failed; {advice}");
+        Error::data(folder, message).because_of(error)
     };
     let mut steps = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {

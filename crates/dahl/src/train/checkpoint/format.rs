@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
 
 /// Reads a checkpoint, or says what is wrong without naming the file.
 pub(super) fn read_sentence(path: &Path) -> std::result::Result<Checkpoint, String> {
-    let bytes = file::read(path, MAX_BYTES).map_err(|error| error.message().to_owned())?;
+    let bytes = file::read(path, MAX_BYTES).map_err(|error| error.whole_message())?;
     parse(&bytes)
 }
 

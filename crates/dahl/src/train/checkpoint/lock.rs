@@ -36,7 +36,7 @@ impl FolderLock {
         let folder = folder.as_ref().to_path_buf();
         file::create_folder(&folder)?;
         let path = folder.join(NAME);
-        let unwritable = |error| file::unwritable(&path, &error);
+        let unwritable = |error| file::unwritable(&path, error);
         let lock = dahl_runtime::file::open_lock(&path).map_err(unwritable)?;
         if let Err(TryLockError::WouldBlock) = lock.try_lock() {
             let message =
