@@ -190,14 +190,13 @@ fn synthetic_sizes(spec: &str) -> Option<&str> {
     if spec == "synthetic" { Some("") } else { spec.strip_prefix("synthetic:") }
 }
 
-/// What was looked for and what there is instead.
+/// What there is instead of a data set.
 fn nothing_found(dir: &Path) -> Error {
-    let wanted = "`digits`, `synthetic:CxHxW`, or a folder with";
-    let kinds = Kind::ALL.map(|kind| format!("{} ({})", kind.name(), kind.description())).join("; ");
+    let known = "`digits`, `synthetic:CxHxW`, and folders with IDX files (MNIST), CIFAR-10 or images in a folder per class";
     let found = match fs::read_dir(dir) {
-        Err(_) if !dir.exists() => "there is no such folder".to_owned(),
-        Err(_) if !dir.is_dir() => "this is a file".to_owned(),
-        Err(error) => format!("the folder cannot be read ({error})"),
+        Err(_) if !dir.exists() => "there is no such folder; check the path".to_owned(),
+        Err(_) if !dir.is_dir() => "this is a file; name its folder".to_owned(),
+        Err(error) => format!("the folder cannot be read ({error}); check who may read it"),
         Ok(entries) => {
             let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
             names.sort_unstable();
@@ -206,13 +205,15 @@ fn nothing_found(dir: &Path) -> Error {
                 names.iter().take(5).map(|name| shown::path(Path::new(name)).to_string()).collect();
             let more = if names.len() > 5 { format!(" and {} more", names.len() - 5) } else { String::new() };
             match inner {
-                Some(inner) => format!("its folder {} is one: try that", shown::path(&inner)),
-                None if names.is_empty() => "the folder is empty".to_owned(),
-                None => format!("the folder has {}{more}", shown.join(", ")),
+                Some(inner) => {
+                    format!("no data set, but its folder {} is one: try that", shown::path(&inner))
+                }
+                None if names.is_empty() => "the folder is empty; check the path".to_owned(),
+                None => format!("no data set: the folder has {}{more}; check the path", shown.join(", ")),
             }
         }
     };
-    Error::data(dir, format!("expected {wanted} {kinds}, but {found}; check the path"))
+    Error::data(dir, format!("{found} (known are {known})"))
 }
 
 /// The memory of this machine, or of the group that this process is confined to.

@@ -31,7 +31,14 @@ fn what_cannot_be_parsed_or_found_is_told_with_what_was_looked_for() {
     assert_message(open("synthetic:3x32"), &["synthetic:3x32", "2 sizes"]);
     assert_message(
         open("nowhere-to-be-found"),
-        &["digits", "train-images-idx3-ubyte", "data_batch_1.bin", "CLASS/*", "no such folder"],
+        &[
+            "nowhere-to-be-found: there is no such folder",
+            "digits",
+            "synthetic:CxHxW",
+            "IDX",
+            "CIFAR-10",
+            "folder per class",
+        ],
     );
     assert_message(open(""), &["no such folder"]);
     let folder = Folder::empty("open-empty");

@@ -123,6 +123,11 @@ pub(super) fn check_size(width: usize, height: usize, channels: usize) -> std::r
     })
 }
 
+/// What a decoder says, in one line.
+fn in_a_line(error: impl std::fmt::Display) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
     let mut options = png::DecodeOptions::default();
     options.set_ignore_adler32(false);
@@ -131,14 +136,14 @@ fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
     let mut decoder = png::Decoder::new_with_options(Cursor::new(bytes), options);
     decoder.set_limits(png::Limits { bytes: MAX_VALUES });
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-    let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
+    let mut reader = decoder.read_info().map_err(in_a_line)?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
     check_size(width, height, 4)?;
     let n_bytes = reader.output_buffer_size().ok_or_else(|| "it is too large".to_owned())?;
     let mut values = memory::zeros(n_bytes, PICTURE).map_err(Fault::NoMemory)?;
-    let frame = reader.next_frame(&mut values).map_err(|error| error.to_string())?;
+    let frame = reader.next_frame(&mut values).map_err(in_a_line)?;
     // What follows the pixels must be intact, too: a file without its end was cut off.
-    reader.finish().map_err(|error| error.to_string())?;
+    reader.finish().map_err(in_a_line)?;
     values.truncate(frame.buffer_size());
     let (stride, channels) = match frame.color_type {
         ColorType::Grayscale => (1, 1),
@@ -170,14 +175,14 @@ fn decode_jpeg(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
         .set_max_width(MAX_SIDE)
         .set_max_height(MAX_SIDE);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
-    decoder.decode_headers().map_err(|error| error.to_string())?;
+    decoder.decode_headers().map_err(in_a_line)?;
     let is_grey = decoder.input_colorspace() == Some(ColorSpace::Luma);
     let (colours, channels) = if is_grey { (ColorSpace::Luma, 1) } else { (ColorSpace::RGB, 3) };
     let info = decoder.info().ok_or_else(|| "it has no header".to_owned())?;
     let (width, height) = (usize::from(info.width), usize::from(info.height));
     let n_values = check_size(width, height, channels)?;
     decoder.set_options(options.jpeg_set_out_colorspace(colours));
-    let values = decoder.decode().map_err(|error| error.to_string())?;
+    let values = decoder.decode().map_err(in_a_line)?;
     if values.len() != n_values {
         return Err(format!("{n_values} values were expected and {} came", values.len()).into());
     }
