@@ -141,6 +141,23 @@ fn an_update_that_overflows_is_told_although_no_loss_did() {
 }
 
 #[test]
+fn a_loss_that_is_finite_and_astronomical_ends_a_run_too() {
+    let data = dataset::digits();
+    let fit = |rate: f64| {
+        let mut model = Sequential::seed(data.shape, data.classes);
+        Trainer::new(&Machine::with_workers(2)).epochs(2).sgd(rate).fit(&mut model, &data)
+    };
+    let message = fit(1e10).unwrap_err().to_string();
+    for part in
+        ["in epoch 1", "on the test images", "guessing gives 2.30", "smaller learning rate than 10000000000"]
+    {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    // Bad as it is, nobody can know that nothing will come of it.
+    assert_eq!(fit(100.0).unwrap().epochs.len(), 2);
+}
+
+#[test]
 fn a_checkpoint_that_cannot_be_written_does_not_cost_what_was_learned() -> Result<()> {
     let data = digits();
     let folder = Folder::new("file");

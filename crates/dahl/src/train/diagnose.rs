@@ -1,10 +1,13 @@
-//! Where a number went wrong: names step, layer and tensor after a loss that is not finite.
+//! Where a number went wrong: names step, layer and tensor after a loss that is not finite. Losses that are, and yet
+//! astronomical, end a run as well.
 //!
 //! Steps are the same whenever they are repeated. So training only looks at the loss, which costs nothing, and when that is
 //! not finite, goes back to a copy of the weights some hundred steps ago, repeats the steps up to the one before, and then
 //! runs two steps that copy out whatever is computed.
 
 use super::fit::Slice;
+use super::position::Position;
+use super::workbench::{Prepared, Workbench};
 use super::state::Part;
 use super::step::StepKind;
 use super::workbench::{Prepared, Workbench};
@@ -47,6 +50,32 @@ pub(super) fn check<T: Float>(run: &Workbench<'_, T>, step: u64) -> Result<()> {
     found.map_or(Ok(()), |found| {
         Err(Error::setting(format!("{found} after step {step}; use a smaller learning rate")))
     })
+}
+
+/// Beyond so many times what guessing gives, a loss is that of weights that have left all bounds. A network that is too sure of
+/// itself, or was for a few steps, stays far below.
+const ASTRONOMICAL: f64 = 1000.0;
+
+/// Refuses the losses of an epoch, on average and at its end on the test images, that no training comes back from. Both must be
+/// astronomical: the first may come from steps that are overcome, the second from running statistics that are still those of
+/// the first steps.
+pub(super) fn check_losses<T>(run: &Workbench<'_, T>, position: &Position, test_loss: f64) -> Result<()> {
+    let (epoch, (loss, _)) = (position.epoch, position.sums.means());
+    if !test_loss.is_finite() {
+        let message = format!(
+            "the loss on the test images is {test_loss} after epoch {epoch}; use a smaller learning rate"
+        );
+        return Err(Error::setting(message));
+    }
+    let guessing = (run.data.classes.max(2) as f64).ln();
+    if loss.min(test_loss) <= ASTRONOMICAL * guessing {
+        return Ok(());
+    }
+    Err(Error::setting(format!(
+        "the loss is {loss:.2e} in epoch {epoch}, and {test_loss:.2e} on the test images, where guessing gives {guessing:.2}: \
+         training has diverged; use a smaller learning rate than {:?}",
+        run.trainer.rate.base
+    )))
 }
 
 /// The first array that holds a number that is not finite.

@@ -152,12 +152,7 @@ impl<'a, T: Float> Fit<'a, T> {
                 break;
             }
             let (test_loss, test_accuracy) = self.evaluate()?.means();
-            if !test_loss.is_finite() {
-                let epoch = self.position.epoch;
-                return Err(Error::setting(format!(
-                    "the loss on the test images is {test_loss} after epoch {epoch}; use a smaller learning rate"
-                )));
-            }
+            diagnose::check_losses(&self.run, &self.position, test_loss)?;
             let trace = self.training[0].session.take_trace();
             let (loss, accuracy) = self.position.sums.means();
             let n_images = self.position.sums.n_images - before.sums.n_images;
