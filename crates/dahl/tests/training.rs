@@ -104,6 +104,14 @@ fn a_checkpoint_of_another_run_is_refused_with_every_difference() -> Result<()> 
     for part in ["batch was '50', now it is '40'", "seed was '1'", "optimizer was 'adamw", "steps in all"] {
         assert!(message.contains(part), "{part} is not in: {message}");
     }
+    // What another optimiser keeps is missing for every parameter; some are named, and all are counted.
+    let folder = Folder::new("other-optimizer");
+    let sgd = trainer(1, Dtype::F32).max_steps(Some(2)).optimizer(Optimizer::SGD);
+    sgd.checkpoint(&folder.0, None).fit(&mut model(&data), &data)?;
+    let other = trainer(1, Dtype::F32).resume(Checkpoint::load(&folder.0)?.checkpoint);
+    let message = other.fit(&mut model(&data), &data).unwrap_err().to_string();
+    assert_eq!(message.matches("is missing").count(), 3, "{message}");
+    assert!(message.contains("; 9 more tensors are missing or others;"), "{message}");
     Ok(())
 }
 
@@ -126,21 +134,6 @@ fn a_loss_that_is_not_finite_names_step_layer_and_tensor() {
 }
 
 #[test]
-fn an_update_that_overflows_is_told_although_no_loss_did() {
-    let data = digits();
-    // One step, whose loss is that of the initial weights.
-    let trainer =
-        Trainer::new(&Machine::with_workers(1)).batch(50).max_steps(Some(1)).sgd(1e300).dtype(Dtype::F64);
-    let trainer = trainer.learning_rate(LearningRate::constant(f64::MAX));
-    let message = trainer.fit(&mut model(&data), &data).unwrap_err().to_string();
-    assert!(message.contains("not finite") || message.contains("loss on the test images"), "{message}");
-    let batches: Vec<Vec<u32>> = vec![(0..50).collect(); 3];
-    let message =
-        trainer.max_steps(None).replay_batches(&mut model(&data), &data, &batches).unwrap_err().to_string();
-    assert!(message.contains("at step 2"), "{message}");
-}
-
-#[test]
 fn a_loss_that_is_finite_and_astronomical_ends_a_run_too() {
     let data = dataset::digits();
     let fit = |rate: f64| {
@@ -155,6 +148,21 @@ fn a_loss_that_is_finite_and_astronomical_ends_a_run_too() {
     }
     // Bad as it is, nobody can know that nothing will come of it.
     assert_eq!(fit(100.0).unwrap().epochs.len(), 2);
+}
+
+#[test]
+fn an_update_that_overflows_is_told_although_no_loss_did() {
+    let data = digits();
+    // One step, whose loss is that of the initial weights.
+    let trainer =
+        Trainer::new(&Machine::with_workers(1)).batch(50).max_steps(Some(1)).sgd(1e300).dtype(Dtype::F64);
+    let trainer = trainer.learning_rate(LearningRate::constant(f64::MAX));
+    let message = trainer.fit(&mut model(&data), &data).unwrap_err().to_string();
+    assert!(message.contains("not finite") || message.contains("loss on the test images"), "{message}");
+    let batches: Vec<Vec<u32>> = vec![(0..50).collect(); 3];
+    let message =
+        trainer.max_steps(None).replay_batches(&mut model(&data), &data, &batches).unwrap_err().to_string();
+    assert!(message.contains("at step 2"), "{message}");
 }
 
 #[test]
