@@ -13,6 +13,7 @@ use crate::op;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::Var;
 use std::fmt;
+use std::str::FromStr;
 
 /// How gradients become new weights, as in PyTorch's optimiser of the same name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,9 +157,55 @@ impl fmt::Display for Optimizer {
     }
 }
 
+/// Reads what `Display` writes.
+impl FromStr for Optimizer {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || Error::setting(format!("'{text}' is no optimiser as checkpoints spell it"));
+        let number = |word: &str| word.parse::<f64>().map_err(|_| unknown());
+        let (start, weight_decay) = match text.split_once(" weight decay ") {
+            Some((start, weight_decay)) => (start, number(weight_decay)?),
+            None => (text, 0.0),
+        };
+        let sgd = |momentum, nesterov| Optimizer::Sgd { momentum, weight_decay, nesterov };
+        match start.split(' ').collect::<Vec<_>>()[..] {
+            ["sgd"] => Ok(sgd(0.0, false)),
+            ["sgd", name @ ("momentum" | "nesterov"), momentum] => {
+                Ok(sgd(number(momentum)?, name == "nesterov"))
+            }
+            [name @ ("adam" | "adamw"), "betas", beta1, beta2, "eps", eps] => {
+                let (beta1, beta2, eps) = (number(beta1)?, number(beta2)?, number(eps)?);
+                let moments = Moments { beta1, beta2, eps, weight_decay };
+                Ok(if name == "adam" { Optimizer::Adam(moments) } else { Optimizer::AdamW(moments) })
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let sgd = |momentum, weight_decay, nesterov| Optimizer::Sgd { momentum, weight_decay, nesterov };
+        let all = [
+            Optimizer::SGD,
+            sgd(0.9, 0.0, false),
+            sgd(0.9, 1e-4, true),
+            sgd(0.0, 0.5, false),
+            Optimizer::Adam(Moments::with_decay(0.0)),
+            Optimizer::AdamW(Moments { beta1: 0.8, ..Moments::with_decay(0.01) }),
+        ];
+        for optimizer in all {
+            assert_eq!(optimizer.to_string().parse::<Optimizer>().unwrap(), optimizer, "{optimizer}");
+        }
+        for text in ["", "sgd fast", "sgd momentum", "adam", "adam betas 1 eps 2"] {
+            assert!(text.parse::<Optimizer>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn settings_that_make_no_sense_are_refused() {

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::op::power::whole_power;
 use std::f64::consts::FRAC_PI_2;
 use std::fmt;
+use std::str::FromStr;
 
 /// The learning rate of every step: a base, an optional warm-up, and a decay.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +101,33 @@ impl fmt::Display for LearningRate {
     }
 }
 
+/// Reads what `Display` writes.
+impl FromStr for LearningRate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || Error::setting(format!("'{text}' is no learning rate as checkpoints spell it"));
+        let number = |word: &str| word.parse::<f64>().map_err(|_| unknown());
+        let count = |word: &str| word.parse::<u64>().map_err(|_| unknown());
+        let (start, decay) = text.split_once(", ").unwrap_or((text, ""));
+        let (base, warm_up) = match start.split(' ').collect::<Vec<_>>()[..] {
+            [base] => (number(base)?, 0),
+            [base, "after", steps, "steps", "of", "warm-up"] => (number(base)?, count(steps)?),
+            _ => return Err(unknown()),
+        };
+        let decay = match decay.split(' ').collect::<Vec<_>>()[..] {
+            [""] => Decay::Constant,
+            ["times", factor, "every", steps, "steps"] => {
+                Decay::Steps { every: count(steps)?, factor: number(factor)? }
+            }
+            ["evenly", "down", "to", floor] => Decay::Linear { floor: number(floor)? },
+            ["by", "a", "cosine", "down", "to", floor] => Decay::Cosine { floor: number(floor)? },
+            _ => return Err(unknown()),
+        };
+        Ok(LearningRate { base, warm_up, decay })
+    }
+}
+
 /// `(1 + cos(π way)) / 2 = cos²(π way / 2)` for `way` in 0..=1. The bits of a library's cosine depend on the machine, so this
 /// sums the series, which on a quarter period has all digits after eleven terms.
 fn half_cosine(way: f64) -> f64 {
@@ -116,6 +144,23 @@ fn half_cosine(way: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let decays = [
+            Decay::Constant,
+            Decay::Steps { every: 30, factor: 0.1 },
+            Decay::Linear { floor: 0.0 },
+            Decay::Cosine { floor: 1e-7 },
+        ];
+        for (decay, warm_up) in decays.into_iter().flat_map(|decay| [(decay, 0), (decay, 5)]) {
+            let rate = LearningRate { base: 0.003, warm_up, decay };
+            assert_eq!(rate.to_string().parse::<LearningRate>().unwrap(), rate, "{rate}");
+        }
+        for text in ["", "fast", "0.1 after", "0.1, slowly", "0.1 after 5 steps of warm-up, evenly down to"] {
+            assert!(text.parse::<LearningRate>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn half_a_cosine_is_that_of_the_library() {
