@@ -116,7 +116,7 @@ pub fn label(cut: &CutOptions) -> String {
 pub fn bar(n: usize, is_quiet: bool) -> ProgressBar {
     let is_hidden = is_quiet || !stderr().is_terminal();
     let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new(n as u64) };
-    match ProgressStyle::with_template("{bar:32} {pos}/{len} measurements  {msg}") {
+    match ProgressStyle::with_template("{bar:16} {pos}/{len} measurements  {wide_msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
     }
