@@ -334,6 +334,8 @@ fn odd_traces_are_pages_too() {
     assert_eq!(page.text("document.querySelector('#legend button').textContent"), name);
     check_execution(&mut page, &one, 0, 0);
     assert!(page.text("document.getElementById('notes').textContent").contains("12 older ones were dropped"));
+    let figures = page.text("document.getElementById('figures').textContent");
+    assert!(figures.contains("newest executions1 of 13"), "{figures}");
 
     // Copies between memories say what was copied.
     let scene = Scene {

@@ -21,13 +21,19 @@ function notes() {
   if (texts.length > 0) byId("notes").append(element("p", { class: "note" }, texts.join(" ")));
 }
 
+// Of a long run only the newest executions are here, which is no figure of the run.
+function executions() {
+  const all = data.events + data.dropped, text = data.nTasks.toLocaleString("en");
+  return data.kept < all ? ["newest executions", `${text} of ${all.toLocaleString("en")}`] : ["executions", text];
+}
+
 function figures(spent) {
   const workers = data.rows.filter(row => row.isWorker).length;
   const own = data.isEmpty ? [] : [
     ["median step", data.nComplete > 0 ? duration(data.median_step, 3, true) : null],
     ["time in kernels", spent ? percent(spent.kernels / spent.all) : null],
     ["workers", workers.toLocaleString("en")],
-    ["executions", data.nTasks.toLocaleString("en")],
+    executions(),
   ];
   const all = [...report.figures, ...own.filter(([, text]) => text !== null)];
   if (all.length === 0) return;
