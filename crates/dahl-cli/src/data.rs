@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::exit::Exit;
 use crate::output::say;
-use crate::parse::{at_least_one, classes, image_shape};
+use crate::parse::{at_least_one, classes, image_shape, name, path};
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use dahl::dataset::{self, Check, Kind, Options, PartCheck, Summary};
@@ -35,6 +35,7 @@ enum DataCommand {
     /// Show what can be trained on: what is built in, which folders are understood, and what a folder holds
     List {
         /// A data set, or a folder of data sets
+        #[arg(value_parser = path())]
         folder: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
@@ -43,6 +44,7 @@ enum DataCommand {
     /// Read a whole data set and tell what it holds and what is damaged
     Check {
         /// `digits`, `synthetic:CxHxW[xCLASSES][:COUNT]` or a folder
+        #[arg(value_parser = name())]
         data: String,
         /// Channels, height and width to bring images to that have files of their own [default: those of the first, at most 64]
         #[arg(long, value_name = "CxHxW", value_parser = image_shape)]

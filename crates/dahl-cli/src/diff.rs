@@ -1,6 +1,7 @@
 //! `dahl diff`.
 
 use crate::output::{say, warn};
+use crate::parse::{path, whole};
 use crate::shortage;
 use anyhow::{Result, bail};
 use dahl::tensors::{Format, Tensor, Tensors, UNNAMED, Value};
@@ -27,8 +28,10 @@ Examples:
   dahl diff --json a.npy b.npy                       for programs")]
 pub struct Args {
     /// A file of numbers: .safetensors, .npy, .npz or .csv
+    #[arg(value_parser = path())]
     a: PathBuf,
     /// What to compare it with
+    #[arg(value_parser = path())]
     b: PathBuf,
     /// Numbers agree whose difference is at most this
     #[arg(long, value_name = "X", value_parser = bound, allow_negative_numbers = true)]
@@ -37,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "X", value_parser = bound, allow_negative_numbers = true)]
     rel: Option<f64>,
     /// Numbers agree that are at most this many representable numbers apart
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
     ulp: Option<u64>,
     /// A NaN agrees with a NaN
     #[arg(long)]

@@ -49,6 +49,8 @@ Examples:
   dahl predict run/ 0              what it makes of the first test image
   dahl train --help                all settings, with examples
 
+Files are read and written by their names; - stands for none of them.
+
 Exit codes:
   0    done
   1    failed; a sentence on standard error says what, where and what to do
@@ -129,11 +131,46 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::Cli;
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+    use std::any::TypeId;
+    use std::path::PathBuf;
 
     #[test]
     fn arguments_are_declared_without_contradiction() {
         Cli::command().debug_assert();
+    }
+
+    /// Calls every argument below a command that names a file or a folder by a dash, and says how many there are.
+    fn with_dash(command: &clap::Command, before: &[&str]) -> usize {
+        let is_named = |argument: &&clap::Arg| {
+            argument.get_value_parser().type_id() == TypeId::of::<PathBuf>()
+                || argument.get_id() == "data"
+                || argument.get_id() == "image"
+        };
+        // Not a file but a program.
+        let arguments = command.get_arguments().filter(|argument| argument.get_id() != "python");
+        let mut n = 0;
+        for argument in arguments.filter(is_named) {
+            let place = command.get_positionals().position(|other| other.get_id() == argument.get_id());
+            let words = match argument.get_long() {
+                Some(name) => vec![format!("--{name}=-")],
+                None => [vec!["x".to_string(); place.unwrap_or(0)], vec!["-".to_string()]].concat(),
+            };
+            let words: Vec<&str> = before.iter().copied().chain(words.iter().map(String::as_str)).collect();
+            let error = Cli::try_parse_from(&words).err().expect("a dash is refused").to_string();
+            assert!(error.contains("stands for no file"), "{words:?}: {error}");
+            n += 1;
+        }
+        for command in command.get_subcommands() {
+            n += with_dash(command, &[before, &[command.get_name()]].concat());
+        }
+        n
+    }
+
+    #[test]
+    fn no_file_is_called_by_a_dash() {
+        let n = with_dash(&Cli::command(), &["dahl"]);
+        assert!(n > 20, "{n} arguments name files");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::open;
 use crate::output::{bytes, count, say, thousands};
-use crate::parse::{CLASSES, DtypeArg, batch, classes, image_shape, workers};
+use crate::parse::{CLASSES, DtypeArg, batch, classes, image_shape, model, name, workers};
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options, Split};
@@ -22,10 +22,10 @@ Examples:
   dahl model lenet5 --toml > mine.toml           a model file to begin with; then dahl train --model mine.toml")]
 pub struct Args {
     /// A name, or a model file (.toml); without it, all names are listed
-    #[arg(value_name = "NAME|FILE")]
+    #[arg(value_name = "NAME|FILE", value_parser = model)]
     model: Option<String>,
     /// Take images and classes from a data set
-    #[arg(long, conflicts_with = "input")]
+    #[arg(long, value_parser = name(), conflicts_with = "input")]
     data: Option<String>,
     /// Channels, height and width of the images [default: what the network was made for]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
@@ -62,9 +62,9 @@ pub fn run(args: &Args) -> Result<Exit> {
     let data = args.data.as_deref().map(|data| open::described(data, args.classes)).transpose()?;
     let (input, classes) = match &data {
         Some(data) => (Some(data.shape), data.classes),
-        None => (args.input.or_else(|| open::made_for(spec)), args.classes.unwrap_or(CLASSES)),
+        None => (args.input, args.classes.unwrap_or(CLASSES)),
     };
-    let model = open::model(spec, input, Some(classes))?;
+    let model = open::model(spec, input, classes)?;
     if args.toml {
         say(model.to_toml().trim_end())?;
         return Ok(Exit::Done);

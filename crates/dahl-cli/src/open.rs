@@ -4,7 +4,7 @@ use crate::output::warn;
 use anyhow::{Context, Result, ensure};
 use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
-use dahl::model::Sequential;
+use dahl::model::{Builtin, Sequential};
 use dahl::train::Checkpoint;
 use dahl_runtime::shown;
 use indicatif::ProgressBar;
@@ -58,25 +58,16 @@ pub fn described(spec: &str, classes: Option<usize>) -> Result<Dataset> {
     data(spec, &Options { memory_bytes: Some(0), classes, ..Options::default() }, true)
 }
 
-/// The images that a network is usually shown; a file says so itself.
-pub fn made_for(spec: &str) -> Option<[usize; 3]> {
-    match spec {
-        "vggish" | "resnet8" => Some([3, 32, 32]),
-        _ if is_file(spec) => None,
-        _ => Some([1, 28, 28]),
-    }
-}
-
 /// The largest model file that is read; the longest of those that are built in has a few kilobytes.
 const MAX_MODEL_BYTES: u64 = 16 << 20;
 
-/// A model by name, or from a file.
-pub fn model(spec: &str, input: Option<[usize; 3]>, classes: Option<usize>) -> Result<Sequential> {
-    if let (false, Some(input), Some(classes)) = (is_file(spec), input, classes) {
-        return Ok(Sequential::builtin(spec, input, classes)?);
+/// A model by name, or from a file, for images of this shape, or of the one that it says itself, and this many classes.
+pub fn model(spec: &str, input: Option<[usize; 3]>, classes: usize) -> Result<Sequential> {
+    if !is_file(spec) {
+        return Ok(Builtin::named(spec)?.model(input, classes)?);
     }
     let text = file::read_text(spec, MAX_MODEL_BYTES)?;
-    Ok(Sequential::from_toml(&text, spec, input, classes)?)
+    Ok(Sequential::from_toml(&text, spec, input, Some(classes))?)
 }
 
 /// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones are not.

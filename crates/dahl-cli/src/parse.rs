@@ -1,10 +1,17 @@
 //! Values of arguments, checked as they are parsed: what makes no sense never gets further.
 
+use crate::open;
 use clap::ValueEnum;
+use clap::builder::{PathBufValueParser, StringValueParser, TypedValueParser};
+use dahl::model::Builtin;
 use dahl::op::CODELETS;
 use dahl::op::simd::Isa;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::{CutOptions, FEW};
+use dahl_trace::Format;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Element types that can be computed in.
@@ -39,6 +46,50 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(0) | Err(_) => Err("a whole number from 1 up is needed".into()),
         Ok(number) => Ok(number),
     }
+}
+
+/// A number that may be 0.
+pub fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 to {} is needed", u64::MAX))
+}
+
+/// A network: a name, or a model file.
+pub fn model(spec: &str) -> Result<String, String> {
+    if !open::is_file(spec) {
+        Builtin::named(spec).map_err(|error| error.to_string())?;
+    }
+    Ok(spec.to_string())
+}
+
+/// The name of a file or folder.
+pub fn path() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(is_name)
+}
+
+/// The same where it may also be something else: data that is built in, the number of an image.
+pub fn name() -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().try_map(is_name)
+}
+
+/// Refuses what stands for standard input or output elsewhere: files are read at their size and written whole, as neither can be.
+fn is_name<T: AsRef<OsStr>>(name: T) -> Result<T, &'static str> {
+    match name.as_ref() == "-" {
+        true => Err("it stands for no file here: name one (./- where it is called so)"),
+        false => Ok(name),
+    }
+}
+
+/// The name of a trace, whose ending says in which format it is written.
+pub fn trace_path() -> impl TypedValueParser<Value = PathBuf> {
+    path().try_map(|path| Format::of_path(&path).map(|_| path).map_err(|error| error.to_string()))
+}
+
+/// The name of a page for browsers.
+pub fn page_path() -> impl TypedValueParser<Value = PathBuf> {
+    path().try_map(|path| match path.extension().and_then(|ending| ending.to_str()) {
+        Some("html" | "htm") => Ok(path),
+        _ => Err("it is a page for browsers, so its name must end in .html or .htm"),
+    })
 }
 
 /// More images than any step takes: their number of tasks is planned ahead.
@@ -98,8 +149,19 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 /// How tasks are cut: `n=16`.
 pub fn tiles(text: &str) -> Result<String, String> {
-    CutOptions::default().set_tiles(text).map_err(|error| error.to_string())?;
-    Ok(text.to_string())
+    let mut cut = CutOptions::default();
+    cut.set_tiles(text).map_err(|error| error.to_string())?;
+    let known: BTreeSet<&str> =
+        CODELETS.iter().flat_map(|known| known.relation().axes()).map(String::as_str).collect();
+    // Axes without a name are numbered: `.0`.
+    let is_known = |axis: &str| known.contains(axis) || axis.starts_with('.');
+    match cut.tilings.iter().flatten().find(|(axis, _)| !is_known(axis)) {
+        Some((axis, _)) => {
+            let known: Vec<&str> = known.into_iter().collect();
+            Err(format!("no task has an axis '{axis}': there are {} (n: samples)", known.join(", ")))
+        }
+        None => Ok(text.to_string()),
+    }
 }
 
 /// Who computes: `reference`, or `conv2d=reference`.
@@ -157,7 +219,7 @@ mod tests {
         for text in ["0", "257"] {
             assert!(classes(text).is_err(), "{text}");
         }
-        for text in ["", "n", "n=0", "n=16,n=8", "16"] {
+        for text in ["", "n", "n=0", "n=16,n=8", "16", "q=3", "n=16/q=3"] {
             assert!(tiles(text).is_err(), "{text}");
         }
         for text in ["", "lane", "conv=reference", "conv2d=fast", "conv2d="] {

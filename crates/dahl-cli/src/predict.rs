@@ -2,6 +2,7 @@
 
 use crate::exit::Exit;
 use crate::output::say;
+use crate::parse::{at_least_one, name};
 use crate::trained::{Trained, TrainedArgs};
 use anyhow::{Context, Result, ensure};
 use dahl::dataset;
@@ -21,10 +22,10 @@ pub struct Args {
     #[command(flatten)]
     trained: TrainedArgs,
     /// An image file, or the number of a test image, from 0
-    #[arg(value_name = "IMAGE|INDEX")]
+    #[arg(value_name = "IMAGE|INDEX", value_parser = name())]
     image: String,
     /// How many of the most likely classes to show
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = crate::parse::at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
     top: usize,
 }
 

@@ -1,7 +1,8 @@
 //! `dahl trace`.
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Misuse};
 use crate::output::say;
+use crate::parse::path;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use dahl_runtime::trace::{Reason, Trace};
@@ -23,12 +24,13 @@ Examples:
   dahl trace run.json --to dot | dot -Tsvg > graph.svg")]
 pub struct Args {
     /// A trace in dahl's own format (.json)
+    #[arg(value_parser = path())]
     file: PathBuf,
     /// Convert it; without this, a summary is printed [default: by the ending of --output]
     #[arg(long, value_enum)]
     to: Option<FormatArg>,
     /// Where to write it [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = path())]
     output: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long, conflicts_with_all = ["to", "output"])]
@@ -51,19 +53,22 @@ enum FormatArg {
 
 /// Converts or describes a trace.
 pub fn run(args: &Args) -> Result<Exit> {
-    let trace = dahl_trace::load(&args.file)?;
     let format = match (args.to, &args.output) {
-        (Some(FormatArg::Perfetto), _) => Format::Perfetto,
-        (Some(FormatArg::Paje), _) => Format::Paje,
-        (Some(FormatArg::Dot), _) => Format::Dot,
-        (Some(FormatArg::Html), _) => Format::Html,
-        (Some(FormatArg::Json), _) => Format::Json,
-        (None, Some(path)) => Format::of_path(path)?,
-        (None, None) if args.json => {
-            say(to_json(&trace))?;
-            return Ok(Exit::Done);
+        (Some(FormatArg::Perfetto), _) => Some(Format::Perfetto),
+        (Some(FormatArg::Paje), _) => Some(Format::Paje),
+        (Some(FormatArg::Dot), _) => Some(Format::Dot),
+        (Some(FormatArg::Html), _) => Some(Format::Html),
+        (Some(FormatArg::Json), _) => Some(Format::Json),
+        (None, Some(path)) => Some(Format::of_path(path).map_err(|error| Misuse(error.to_string()))?),
+        (None, None) => None,
+    };
+    let trace = dahl_trace::load(&args.file)?;
+    let Some(format) = format else {
+        match args.json {
+            true => say(to_json(&trace))?,
+            false => summary(&trace)?,
         }
-        (None, None) => return summary(&trace),
+        return Ok(Exit::Done);
     };
     let write = |mut out: &mut dyn Write| match format {
         // A page says what it is of.
@@ -88,7 +93,7 @@ fn page(args: &Args) -> Page {
     Page { title: name, ..Page::default() }
 }
 
-fn summary(trace: &Trace) -> Result<Exit> {
+fn summary(trace: &Trace) -> Result<()> {
     let mut text = String::new();
     let n_events: usize = trace.workers.iter().map(Vec::len).sum();
     let (kernels, idle) = trace.seconds();
@@ -107,8 +112,7 @@ fn summary(trace: &Trace) -> Result<Exit> {
         text +=
             &format!("idle: {:<13} {:>6.2} %  {:>9.3} ms\n", reason.name(), percent(seconds), 1e3 * seconds);
     }
-    say(text.trim_end())?;
-    Ok(Exit::Done)
+    Ok(say(text.trim_end())?)
 }
 
 /// The summary as a JSON object. Times are those of all workers together.

@@ -1,7 +1,7 @@
 //! A trained model from a file: what `dahl eval` and `dahl predict` have in common.
 
 use crate::open::{self, Described};
-use crate::parse::{DtypeArg, classes, image_shape, workers};
+use crate::parse::{DtypeArg, classes, image_shape, model, name, path, workers};
 use crate::train::resume;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct TrainedArgs {
     /// A checkpoint: a folder of them (the newest is taken), a file, or weights with --model
-    #[arg(value_name = "CHECKPOINT")]
+    #[arg(value_name = "CHECKPOINT", value_parser = path())]
     pub checkpoint: PathBuf,
     /// Other data than the model was trained on
-    #[arg(long)]
+    #[arg(long, value_parser = name())]
     pub data: Option<String>,
     /// The network, where the file has weights only: a name that `dahl model` lists, or a model file (.toml)
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = model)]
     pub model: Option<String>,
     /// Channels, height and width of the images, where the file has weights only and the data does not say
     #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
@@ -72,7 +72,7 @@ impl Trained {
             };
             let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
             let data = open::data(data, &options, args.json)?;
-            let mut model = open::model(spec, Some(data.shape), Some(data.classes))?;
+            let mut model = open::model(spec, Some(data.shape), data.classes)?;
             check_classes(&data, &model, &[])?;
             let weights = Tensors::load(&args.checkpoint)?;
             model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;

@@ -22,7 +22,14 @@ fn numbers_that_make_no_sense_are_refused_at_once() {
         (&["--checkpoint-every", "0"], "from 1 up"),
         (&["--lr-schedule", "step:0:0.1"], "expected constant"),
         (&["--lr-schedule", "sinus"], "expected constant"),
-        (&["--warmup", "-1"], "warmup"),
+        (&["--warmup", "-1"], "a whole number from 0"),
+        (&["--seed", "-1"], "a whole number from 0 to 18446744073709551615"),
+        (&["--seed", "x"], "a whole number from 0"),
+        (&["--tiles", "q=3"], "no task has an axis 'q': there are a, b, c,"),
+        (&["--report", "run.pdf"], "must end in .html or .htm"),
+        (&["--report", "run"], "must end in .html or .htm"),
+        (&["--trace", "run.foo"], "use .perfetto"),
+        (&["--metrics", "-"], "stands for no file"),
         (&["--watchdog", "0"], "above 0"),
         (&["--optimizer", "adagrad"], "adamw"),
         (&["--dtype", "f16"], "f32"),
@@ -49,10 +56,15 @@ fn numbers_that_make_no_sense_are_refused_at_once() {
 
 #[test]
 fn names_that_do_not_exist_are_answered_with_those_that_do() {
-    let text = failure(&["train", "--model", "lenet"]);
-    assert!(text.contains("lenet5"), "{text}");
+    for arguments in
+        [&["train", "--model", "lenet"][..], &["model", "lenet"], &["eval", "run", "--model", "lenet"]]
+    {
+        let text = misuse(arguments);
+        assert!(text.contains("lenet5"), "{text}");
+    }
     let text = failure(&["train", "--data", "no/such/folder"]);
-    assert!(text.contains("no/such/folder"), "{text}");
+    let cause = "dahl: cannot load the data: no/such/folder: there is no such folder; check the path";
+    assert!(text.starts_with(cause) && text.len() < 240, "{text}");
     let text = failure(&["train", "--data", "synthetic:3x0x4"]);
     assert!(text.contains("synthetic:"), "{text}");
     let text = failure(&["train", "--data", "synthetic:67108864x1x1x256"]);
@@ -69,6 +81,17 @@ fn names_that_do_not_exist_are_answered_with_those_that_do() {
     assert!(text.contains("no/such/weights.safetensors"), "{text}");
     let text = failure(&["train", "--batches", "no/such/batches.safetensors"]);
     assert!(text.contains("no/such/batches.safetensors"), "{text}");
+}
+
+#[test]
+fn a_run_that_diverges_ends_with_the_reason() {
+    let folder = Folder::new("diverges");
+    let run = folder.file("run");
+    let text = failure(&["train", "--lr", "1e10", "--checkpoint", &run]);
+    assert!(text.contains("training has diverged; use a smaller learning rate than 10000000000"), "{text}");
+    assert!(!folder.0.join("run").read_dir().is_ok_and(|mut run| {
+        run.any(|file| file.is_ok_and(|file| file.file_name().to_string_lossy().contains("step-")))
+    }));
 }
 
 #[test]

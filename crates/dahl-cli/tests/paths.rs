@@ -49,9 +49,9 @@ const TABLE: &[(&str, &str, &[Thing])] = &[
     ("train --batches", "train --limit 16 --batches @", READ),
     ("train --resume", "train --epochs 2 --resume @", READ),
     ("train --save-plan", "train --limit 16 --epochs 1 --workers 1 --save-plan @", WRITTEN),
-    // The ending says how a trace is written, and `/dev/zero` has none.
+    // The ending says how a trace is written, and that a report is a page; `/dev/zero` has none.
     ("train --trace", "train --limit 16 --epochs 1 --workers 1 --trace @", &[Link, Dangling]),
-    ("train --report", "train --limit 16 --epochs 1 --workers 1 --report @", WRITTEN),
+    ("train --report", "train --limit 16 --epochs 1 --workers 1 --report @", &[Link, Dangling]),
     ("train --metrics", "train --limit 16 --epochs 1 --workers 1 --metrics @", WRITTEN),
     ("train --dump", "train --limit 16 --epochs 1 --workers 1 --dump @", &[Directory]),
     ("train --checkpoint", "train --limit 16 --epochs 1 --workers 1 --checkpoint @", &[Directory]),
@@ -133,15 +133,15 @@ fn wrong(output: &Output) -> Option<String> {
     (!is_told || !has_sentence).then(|| format!("{}: {text}", output.status))
 }
 
-/// Makes a thing and says where it is. The ending is one that a trace may have.
-fn make(thing: Thing, folder: &Folder, name: &str) -> String {
-    let path = folder.file(&format!("{name}-{thing:?}.json"));
+/// Makes a thing and says where it is.
+fn make(thing: Thing, folder: &Folder, name: &str, ending: &str) -> String {
+    let path = folder.file(&format!("{name}-{thing:?}.{ending}"));
     match thing {
         Device => return "/dev/zero".to_string(),
         Link => symlink("/dev/zero", &path).expect("a link"),
         Pipe => assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success()),
         Directory => fs::create_dir(&path).expect("a folder"),
-        Dangling => symlink(folder.file(&format!("{name}-nothing.json")), &path).expect("a link"),
+        Dangling => symlink(folder.file(&format!("{name}-nothing.{ending}")), &path).expect("a link"),
         Forbidden => {
             fs::write(&path, "{}").expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("forbidden");
@@ -172,7 +172,9 @@ fn check(commands: &[&str]) {
         }
         for thing in THINGS.into_iter().filter(|thing| may_run || *thing != Forbidden) {
             let name: String = key.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-            let path = make(thing, folder, &name);
+            // One that a trace may have, and where it must be, a page.
+            let ending = if *key == "train --report" { "html" } else { "json" };
+            let path = make(thing, folder, &name, ending);
             let arguments: Vec<String> = line
                 .split(' ')
                 .map(|word| match word {
@@ -284,7 +286,7 @@ fn images(folder: &Folder, thing: Thing) -> String {
             folder.write(&format!("{name}/{class}/{i}.pgm"), "P5 4 4 255\n0123456789abcdef");
         }
     }
-    fs::rename(make(thing, folder, "image"), folder.0.join(&name).join("a/9.png")).expect("moved");
+    fs::rename(make(thing, folder, "image", "json"), folder.0.join(&name).join("a/9.png")).expect("moved");
     folder.file(&name)
 }
 
@@ -330,7 +332,7 @@ fn what_is_no_file_among_the_files_of_a_data_set_is_refused() {
             for (name, bytes) in files {
                 folder.write(&format!("{data}/{name}"), bytes);
             }
-            let made = make(thing, &folder, &data);
+            let made = make(thing, &folder, &data, "json");
             fs::rename(made, folder.0.join(&data).join(files[i].0)).expect("moved");
             let data = folder.file(&data);
             let output = bounded(&["data", "check", &data]);
@@ -345,7 +347,8 @@ fn what_is_no_file_among_checkpoints_is_passed_over() {
     for thing in [Link, Pipe] {
         let run = folder.0.join(format!("{thing:?}"));
         fs::create_dir(&run).expect("a folder");
-        fs::rename(make(thing, &folder, "step"), run.join("step-000000000009.safetensors")).expect("moved");
+        fs::rename(make(thing, &folder, "step", "json"), run.join("step-000000000009.safetensors"))
+            .expect("moved");
         let output = bounded(&["eval", run.to_str().expect("text")]);
         assert_eq!(wrong(&output), None);
         fs::copy(folder.0.join("weights.safetensors"), run.join("step-000000000001.safetensors"))
@@ -370,7 +373,7 @@ fn what_is_no_file_among_what_was_measured_keeps_nobody_waiting() {
     assert!(files.len() > 1, "{files:?}");
     for path in files {
         fs::remove_file(&path).expect("removed");
-        fs::rename(make(Pipe, &folder, "measured"), &path).expect("moved");
+        fs::rename(make(Pipe, &folder, "measured", "json"), &path).expect("moved");
         let output = train();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {}: {text}", path.display(), output.status);

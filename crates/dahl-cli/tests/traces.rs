@@ -69,9 +69,11 @@ fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() 
 #[test]
 fn mistakes_are_sentences() {
     let folder = Folder::new("mistakes");
-    let text = failure(&["train", "--trace", "run.txt"]);
-    assert!(text.contains("run.txt") && text.contains(".perfetto or .pftrace (perfetto)"), "{text}");
-    assert!(text.contains(".json (json)") && text.lines().count() == 1, "{text}");
+    for arguments in [&["train", "--trace", "run.txt"][..], &["trace", "run.json", "-o", "run.txt"]] {
+        let text = command::misuse(arguments);
+        assert!(text.contains("run.txt") && text.contains(".perfetto or .pftrace (perfetto)"), "{text}");
+        assert!(text.contains(".json (json)"), "{text}");
+    }
     let text = failure(&["train", "--watchdog", "-1"]);
     assert!(text.contains("--watchdog"), "{text}");
     let text = failure(&["trace", &folder.file("nothing.json")]);

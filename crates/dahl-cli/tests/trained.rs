@@ -266,3 +266,17 @@ fn metrics_are_written_as_csv() {
         }
     }
 }
+
+#[test]
+fn a_model_file_describes_itself() {
+    let folder = Folder::new("model-itself");
+    for (name, input) in [("lenet5", [1, 28, 28]), ("vggish", [3, 32, 32])] {
+        let file = folder.write(&format!("{name}.toml"), success(&["model", name, "--toml"]));
+        let described = &json_lines(&["model", &file])[0];
+        assert_eq!(described["input"], serde_json::json!(input));
+        assert_eq!(described["layers"], json_lines(&["model", name])[0]["layers"]);
+    }
+    // Data says more.
+    let file = folder.write("seed.toml", success(&["model", "seed", "--toml"]));
+    assert_eq!(json_lines(&["model", &file, "--data", "digits"])[0]["input"], serde_json::json!([1, 8, 8]));
+}

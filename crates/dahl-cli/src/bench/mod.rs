@@ -13,7 +13,7 @@ use crate::machine;
 use crate::measurements::Measurements;
 use crate::open;
 use crate::output::{count, say};
-use crate::parse::{DtypeArg, at_least_one, batch, seconds, workers};
+use crate::parse::{DtypeArg, at_least_one, batch, model, seconds, workers};
 use crate::tune::bar;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -50,7 +50,7 @@ the weights. Memory is the most that the process had, without the data set, and 
 PyTorch's modes run a second time (+malloc) with a malloc that keeps its memory, which saves it page faults.")]
 pub struct Args {
     /// Networks: names that `dahl model` lists, or model files [default: seed, lenet5, vggish and mlp]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_parser = model, value_delimiter = ',')]
     model: Vec<String>,
     /// Images per step [default: 64, and without --model what is usual for each]
     #[arg(long, value_name = "SIZES", value_parser = batch, value_delimiter = ',')]
@@ -216,7 +216,7 @@ fn settings(
     workers: usize,
     measured: &Measurements,
 ) -> Result<(Settings, String, dahl::tune::Least)> {
-    let network = open::model(model, open::made_for(model), Some(CLASSES))?;
+    let network = open::model(model, None, CLASSES)?;
     let subject = Subject::new(&network, batch, dtype.into())?;
     let chosen = measured.choice(&subject.key());
     let (cut, origin) = chosen.unwrap_or_else(|| (CutOptions::default(), "heuristic".to_string()));

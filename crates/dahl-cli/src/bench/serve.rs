@@ -30,7 +30,7 @@ fn serve() -> Result<()> {
     // Before there are threads, which take this over.
     keep_to_cores(settings.workers);
     let start_bytes = resident_bytes();
-    let model = open::model(&settings.model, Some(settings.shape), Some(settings.classes))?;
+    let model = open::model(&settings.model, Some(settings.shape), settings.classes)?;
     let subject = Subject::new(&model, settings.batch, settings.dtype)?;
     let ready_bytes = resident_bytes();
     let cut = CutOptions::parse(&settings.cut)?;

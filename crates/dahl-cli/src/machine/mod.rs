@@ -4,6 +4,7 @@ pub mod measured;
 
 use crate::exit::Exit;
 use crate::output::{bytes, count, say, warn};
+use crate::parse::path;
 use anyhow::Result;
 use dahl::op::simd::Isa;
 use dahl_runtime::machine::{Cache, CacheKind, Hardware, Machine, MachineFile, Unit};
@@ -23,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     measure: bool,
     /// Write a machine file
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = path())]
     output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

@@ -9,6 +9,7 @@ mod why;
 use crate::exit::Exit;
 use crate::measurements::Measurements;
 use crate::output::say;
+use crate::parse::path;
 use anyhow::Result;
 use clap::ValueEnum;
 use dahl_trace::{Statistics, stats::By};
@@ -31,15 +32,16 @@ Examples:
   dahl stats run.json --json                  the same for programs")]
 pub struct Args {
     /// A trace in dahl's own format (.json); without it, what all runs on this machine have measured
+    #[arg(value_parser = path())]
     file: Option<PathBuf>,
     /// What makes a row of its own, beside codelet, implementation and kind of unit
     #[arg(long, value_enum, default_value_t = ByArg::Codelet, requires = "file")]
     by: ByArg,
     /// Another trace to compare with: what changed from it to this one
-    #[arg(long, value_name = "FILE", conflicts_with = "by", requires = "file")]
+    #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with = "by", requires = "file")]
     against: Option<PathBuf>,
     /// The machine file with the measured peaks [default: what `dahl machine --measure` left]
-    #[arg(long, value_name = "FILE", conflicts_with = "against", requires = "file")]
+    #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with = "against", requires = "file")]
     machine: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]

@@ -3,7 +3,8 @@
 use super::rate;
 use crate::exit::Misuse;
 use crate::parse::{
-    DtypeArg, at_least_one, below_one, classes, image_shape, impls, not_negative, seconds, tiles, workers,
+    DtypeArg, at_least_one, below_one, classes, image_shape, impls, model, name, not_negative, page_path,
+    path, seconds, tiles, trace_path, whole, workers,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, ValueEnum};
@@ -47,10 +48,10 @@ Exit codes: 0 done, 1 failed, 2 arguments that make no sense, 130 interrupted by
 )]
 pub struct Args {
     /// The network: a name that `dahl model` lists, or a model file (.toml) [default: seed]
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = model)]
     pub model: Option<String>,
     /// The data: `digits`, a folder (IDX files, CIFAR-10, or images in a folder per class), or `synthetic:CxHxW`
-    #[arg(long, default_value = "digits")]
+    #[arg(long, default_value = "digits", value_parser = name())]
     pub data: String,
     /// Use only the first N training images
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -80,7 +81,7 @@ pub struct Args {
     #[arg(long, help_heading = LEARNING, value_name = "SCHEDULE", default_value = "constant", value_parser = rate::decay)]
     pub lr_schedule: Decay,
     /// Steps during which the learning rate rises from almost nothing
-    #[arg(long, help_heading = LEARNING, value_name = "STEPS", default_value_t = 0)]
+    #[arg(long, help_heading = LEARNING, value_name = "STEPS", default_value_t = 0, value_parser = whole)]
     pub warmup: u64,
     /// Share of the velocity that SGD keeps from step to step
     #[arg(long, help_heading = LEARNING, value_parser = below_one)]
@@ -95,29 +96,29 @@ pub struct Args {
     #[arg(long, help_heading = COMPUTING, value_parser = workers)]
     pub workers: Option<usize>,
     /// What initial weights, the order of images and dropout are drawn from
-    #[arg(long, help_heading = LEARNING, default_value_t = 1)]
+    #[arg(long, help_heading = LEARNING, default_value_t = 1, value_parser = whole)]
     pub seed: u64,
     /// Begin with these weights, named as in PyTorch
-    #[arg(long, help_heading = LEARNING, value_name = "FILE", conflicts_with = "resume")]
+    #[arg(long, help_heading = LEARNING, value_name = "FILE", value_parser = path(), conflicts_with = "resume")]
     pub init: Option<PathBuf>,
     /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
-    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace", "report"])]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", value_parser = path(), conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace", "report"])]
     pub batches: Option<PathBuf>,
     /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder; a run that goes on
     /// has only its own losses and no first step
-    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "DIR")]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "DIR", value_parser = path())]
     pub dump: Option<PathBuf>,
     /// Write the metrics of each epoch as CSV
-    #[arg(long, help_heading = SAVING, value_name = "FILE")]
+    #[arg(long, help_heading = SAVING, value_name = "FILE", value_parser = path())]
     pub metrics: Option<PathBuf>,
     /// Save everything into a folder after each epoch, and on Ctrl-C; the last two are kept
-    #[arg(long, help_heading = SAVING, value_name = "DIR")]
+    #[arg(long, help_heading = SAVING, value_name = "DIR", value_parser = path())]
     pub checkpoint: Option<PathBuf>,
     /// Save also after every so many steps
     #[arg(long, help_heading = SAVING, value_name = "STEPS", value_parser = at_least_one, requires = "saving")]
     pub checkpoint_every: Option<usize>,
     /// Go on from the newest checkpoint in a folder, or from a file in it, with its settings, and save there
-    #[arg(long, help_heading = SAVING, value_name = "DIR|FILE")]
+    #[arg(long, help_heading = SAVING, value_name = "DIR|FILE", value_parser = path())]
     pub resume: Option<PathBuf>,
     /// Who decides which worker executes what; the result does not depend on it
     #[arg(long, help_heading = COMPUTING, value_parser = schedule(), default_value = "replay")]
@@ -126,10 +127,10 @@ pub struct Args {
     #[arg(long, help_heading = COMPUTING, conflicts_with = "plan")]
     pub no_fusion: bool,
     /// Execute the plan in FILE; it must be for this model, data, batch and number of workers
-    #[arg(long, help_heading = COMPUTING, value_name = "FILE", conflicts_with = "schedule")]
+    #[arg(long, help_heading = COMPUTING, value_name = "FILE", value_parser = path(), conflicts_with = "schedule")]
     pub plan: Option<PathBuf>,
     /// Write the plan to FILE before training begins
-    #[arg(long, help_heading = COMPUTING, value_name = "FILE")]
+    #[arg(long, help_heading = COMPUTING, value_name = "FILE", value_parser = path())]
     pub save_plan: Option<PathBuf>,
     /// Cut tasks into such tiles: samples (n=16, or n=16to64, which grows with the batch), or other axes (n=32,k=4parts/i=4096max); the result depends on it
     #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = tiles, conflicts_with = "plan")]
@@ -146,10 +147,10 @@ pub struct Args {
     pub test_unit: bool,
     /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
     /// (Paje), .dot (the task graph), .html (a page for any browser), .json (dahl's own, for `dahl trace`)
-    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE")]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", value_parser = trace_path())]
     pub trace: Option<PathBuf>,
     /// Write a page for any browser, offline: curves, who did what when, codelets, memory; also on Ctrl-C
-    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE.html")]
+    #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE.html", value_parser = page_path())]
     pub report: Option<PathBuf>,
     /// Show the memory that a step needs over time, before training begins
     #[arg(long, help_heading = LOOKING_INSIDE)]

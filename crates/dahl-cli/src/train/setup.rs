@@ -18,7 +18,6 @@ use dahl::tune::choice_key;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::PlanFile;
-use dahl_trace::Format;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -79,7 +78,7 @@ impl Job {
             }
             (spec, _) => {
                 let spec = spec.as_deref().unwrap_or("seed");
-                (spec.to_string(), open::model(spec, Some(data.shape), Some(data.classes))?)
+                (spec.to_string(), open::model(spec, Some(data.shape), data.classes)?)
             }
         };
         if let Some(path) = &args.init {
@@ -142,7 +141,6 @@ impl Job {
         }
         // Whatever cannot be written is better known now than after the training.
         if let Some(path) = &args.trace {
-            Format::of_path(path)?;
             open::writable(path)?;
         }
         if let Some(path) = &args.report {

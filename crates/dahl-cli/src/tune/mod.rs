@@ -6,7 +6,7 @@ mod rounds;
 pub mod sweep;
 
 use crate::open;
-use crate::parse::{CLASSES, DtypeArg, at_least_one, batch, classes, image_shape, seconds};
+use crate::parse::{CLASSES, DtypeArg, at_least_one, batch, classes, image_shape, model, name, seconds};
 use anyhow::Result;
 use dahl::model::Sequential;
 use dahl::tune::Subject;
@@ -20,13 +20,13 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct What {
     /// Networks: names that `dahl model` lists, or model files [default: what `dahl train` trains, seed on the digits]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_parser = model, value_delimiter = ',')]
     model: Vec<String>,
     /// Images per step
     #[arg(long, value_name = "SIZES", default_value = "64", value_parser = batch, value_delimiter = ',')]
     batch: Vec<usize>,
     /// Take the shape of images and the classes from a data set, named as for `dahl train --data`
-    #[arg(long, conflicts_with = "input")]
+    #[arg(long, value_parser = name(), conflicts_with = "input")]
     data: Option<String>,
     /// Channels, height and width of the images [default: what the network was made for]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
@@ -69,9 +69,9 @@ impl What {
         let model = |spec: &str| {
             let (input, classes) = match &data {
                 Some(data) => (Some(data.shape), data.classes),
-                None => (self.input.or_else(|| open::made_for(spec)), self.classes.unwrap_or(CLASSES)),
+                None => (self.input, self.classes.unwrap_or(CLASSES)),
             };
-            Ok((spec.to_string(), open::model(spec, input, Some(classes))?))
+            Ok((spec.to_string(), open::model(spec, input, classes)?))
         };
         match self.model.is_empty() {
             true => Ok(vec![model("seed")?]),

@@ -7,7 +7,7 @@ use crate::machine;
 use crate::measurements::Measurements;
 use crate::open;
 use crate::output::{count, say, thousands};
-use crate::parse::{tiles, workers};
+use crate::parse::{path, tiles, workers};
 use anyhow::Result;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{Hardware, n_cores};
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long = "default", conflicts_with = "tiles")]
     is_default: bool,
     /// Draw images per second over samples per task (.svg)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     plot: Option<PathBuf>,
     /// Print one JSON object per network, batch and number of workers
     #[arg(long)]

@@ -135,7 +135,7 @@ fn mistakes_are_sentences() {
     let torch = [&TINY[..], &["--against", "torch"]].concat();
     assert!(misuse(&[&torch[..], &["--modes", "cuda-graph"]].concat()).contains("--torch-device cuda"));
     assert!(failure(&[&torch[..], &["--python", "no/such/python"]].concat()).contains("no/such/python"));
-    assert!(failure(&["bench", "--model", "nothing"]).contains("nothing"));
+    assert!(misuse(&["bench", "--model", "nothing"]).contains("nothing"));
     let folder = Folder::new("bench-mistakes");
     let model = folder.write("mine.toml", success(&["model", "lenet5", "--input", "1x28x28", "--toml"]));
     let text = failure(&["bench", "--model", &model, "--against", "torch", "--python", FAKE]);

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! input = [1, 28, 28]        # channels, height, width; else those of the data
+//! usual_input = [1, 28, 28]  # where neither the line above nor any data says so
 //!
 //! [[layer]]
 //! kind = "conv2d"
@@ -36,17 +37,19 @@ impl Sequential {
         let table = DeTable::parse(text)
             .map_err(|error| source.error(&error.span().unwrap_or_default(), error.message().trim()))?;
         let mut settings = Settings::new(&source, "a model file", table.get_ref(), 0..0);
-        let (given, layers) = (settings.image("input")?, settings.layers("layer")?);
+        let (given, usual) = (settings.image("input")?, settings.image("usual_input")?);
+        let layers = settings.layers("layer")?;
         settings.finish()?;
-        let input = match (given, input) {
-            (Some((given, span)), Some(input)) if given != input => {
+        let input = match (given, input, usual) {
+            (Some((given, span)), Some(input), _) if given != input => {
                 let message =
                     format!("the model takes images of {given:?}, and the data has images of {input:?}");
                 return Err(source.error(&span, message));
             }
-            (Some((given, _)), _) => given,
-            (None, Some(input)) => input,
-            (None, None) => {
+            (Some((given, _)), ..) => given,
+            (None, Some(input), _) => input,
+            (None, None, Some((usual, _))) => usual,
+            (None, None, None) => {
                 let message = format!("{file}: add a line 'input = [channels, height, width]'");
                 return Err(Error::setting(message));
             }
@@ -151,7 +154,10 @@ mod tests {
         assert!(
             read("input = [1, 2]", None, None).contains("line 1: 'input' of a model file must be [channels")
         );
-        assert!(read("inputs = 3", None, None).contains("no setting 'inputs'; settings: input, layer"));
+        assert!(
+            read("inputs = 3", None, None)
+                .contains("no setting 'inputs'; settings: input, usual_input, layer")
+        );
         assert!(read("layer = 3", Some([1, 2, 3]), None).contains("'layer' of a model file must be layers"));
         assert!(read("layer = [3]", Some([1, 2, 3]), None).contains("must be a layer with a line 'kind"));
         let error = read(&format!("input = [1, 8, 8]{dense}"), Some([1, 28, 28]), Some(10));

@@ -58,7 +58,7 @@ impl Sequential {
     /// A model that comes with the program, by name, for inputs of this shape and this many classes.
     #[track_caller]
     pub fn builtin(name: &str, input: [usize; 3], classes: usize) -> Result<Self> {
-        builtin::builtin(name, input, classes)
+        Builtin::named(name)?.model(Some(input), classes)
     }
 
     /// Appends a layer.

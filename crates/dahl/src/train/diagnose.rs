@@ -7,7 +7,6 @@
 
 use super::fit::Slice;
 use super::position::Position;
-use super::workbench::{Prepared, Workbench};
 use super::state::Part;
 use super::step::StepKind;
 use super::workbench::{Prepared, Workbench};

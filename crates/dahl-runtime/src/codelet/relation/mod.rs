@@ -75,6 +75,11 @@ impl Relation {
         self.n_inputs
     }
 
+    /// The names of the axes, in the order of their first mention; those of `..` have none.
+    pub fn axes(&self) -> &[String] {
+        &self.axes
+    }
+
     /// The names of the integer parameters, in the order of their first mention.
     pub fn params(&self) -> &[String] {
         &self.params

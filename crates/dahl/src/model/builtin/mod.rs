@@ -43,31 +43,51 @@ pub(super) const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// The model called `name`, for inputs of this shape and this many classes.
-#[track_caller]
-pub(super) fn builtin(name: &str, input: [usize; 3], classes: usize) -> Result<Sequential> {
-    let Some(builtin) = BUILTIN.iter().find(|builtin| builtin.name == name) else {
-        let names: Vec<&str> = BUILTIN.iter().map(|builtin| builtin.name).collect();
-        return Err(Error::setting(format!(
-            "there is no model '{name}': use one of {}, or a model file that ends in .toml",
-            names.join(", ")
-        )));
-    };
-    Sequential::from_toml(builtin.toml, &format!("model {name}"), Some(input), Some(classes))
+impl Builtin {
+    /// The one of this name.
+    #[track_caller]
+    pub fn named(name: &str) -> Result<&'static Builtin> {
+        BUILTIN.iter().find(|builtin| builtin.name == name).ok_or_else(|| {
+            let names: Vec<&str> = BUILTIN.iter().map(|builtin| builtin.name).collect();
+            Error::setting(format!(
+                "there is no model '{name}': use one of {}, or a model file that ends in .toml",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The model, for inputs of this shape (where that is left open, the usual one) and this many classes.
+    #[track_caller]
+    pub fn model(&self, input: Option<[usize; 3]>, classes: usize) -> Result<Sequential> {
+        Sequential::from_toml(self.toml, &format!("model {}", self.name), input, Some(classes))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn builtin(name: &str, input: [usize; 3], classes: usize) -> Result<Sequential> {
+        Sequential::builtin(name, input, classes)
+    }
+
     fn example(name: &str) -> Sequential {
-        let input = if ["vggish", "resnet8"].contains(&name) { [3, 32, 32] } else { [1, 28, 28] };
-        builtin(name, input, 10).unwrap()
+        Builtin::named(name).unwrap().model(None, 10).unwrap()
     }
 
     fn shapes(name: &str) -> Vec<(String, Vec<usize>)> {
         let parameters = example(name).parameters().unwrap();
         parameters.into_iter().map(|p| (p.name, p.parameter.shape.to_vec())).collect()
+    }
+
+    #[test]
+    fn every_model_says_which_images_it_is_usually_shown() {
+        let inputs: Vec<Vec<usize>> =
+            BUILTIN.iter().map(|builtin| example(builtin.name).input().to_vec()).collect();
+        let (grey, coloured) = (vec![1, 28, 28], vec![3, 32, 32]);
+        assert_eq!(inputs, [&grey, &grey, &coloured, &coloured, &grey].map(Vec::clone));
+        // Data says more.
+        assert_eq!(builtin("mlp", [1, 8, 8], 10).unwrap().input()[..], [1, 8, 8]);
     }
 
     #[test]
@@ -153,7 +173,7 @@ mod tests {
         assert_eq!(builtin("resnet8", [1, 28, 20], 3).unwrap().classes().unwrap(), 3);
         assert_eq!(builtin("mlp", [1, 8, 8], 7).unwrap().classes().unwrap(), 7);
         let error = builtin("lenet5", [1, 4, 4], 10).unwrap_err().to_string();
-        assert!(error.contains("model lenet5 line 16: conv2: conv2d with windows of 5×5"), "{error}");
+        assert!(error.contains("model lenet5 line 17: conv2: conv2d with windows of 5×5"), "{error}");
         let error = builtin("lenet", [1, 28, 28], 10).unwrap_err().to_string();
         assert!(error.contains("no model 'lenet'") && error.contains("resnet8"), "{error}");
     }
