@@ -260,3 +260,23 @@ fn an_implementation_that_is_slower_than_it_needs_to_be_is_named() {
     let conv = slow.iter().find(|it| it["codelet"] == "conv2d").expect("it is found");
     assert_eq!(conv["faster"], serde_json::json!(["flat", "lanes"]), "{conv}");
 }
+
+#[test]
+fn what_is_known_is_summed_up_by_codelet_unless_all_is_asked_for() {
+    let folder = Folder::new("stats-known");
+    with_cache(&folder, &["train", "--epochs", "2", "--no-fusion", "--model", "mlp"]);
+    with_cache(&folder, &["train", "--epochs", "2", "--dtype", "f64", "--no-fusion"]);
+    with_cache(&folder, &["train", "--epochs", "2", "--impl", "reference", "--no-fusion"]);
+    let known = json(&with_cache(&folder, &["stats", "--json"]));
+    let n = known["models"].as_array().expect("models").len();
+    let all = with_cache(&folder, &["stats", "--all"]);
+    assert!(all.contains(&format!("{n} rows")) && all.lines().count() == n + 3, "{n}: {all}");
+    let short = with_cache(&folder, &["stats"]);
+    assert!(short.starts_with("codelet") && short.contains("of the time"), "{short}");
+    assert!(short.contains("dahl stats --all") && short.lines().count() <= 24, "{short}");
+    // The rows that are left out are counted.
+    let more =
+        short.lines().find_map(|line| line.strip_prefix("and ")?.split(' ').next()?.parse::<usize>().ok());
+    assert!(more.is_some_and(|more| more > 0), "{short}");
+    misuse(&["stats", "run.json", "--all"]);
+}

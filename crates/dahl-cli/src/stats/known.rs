@@ -1,10 +1,11 @@
 //! What all runs on this machine have measured: the performance models.
 
 use crate::measurements::Measurements;
-use crate::output::count;
+use crate::output::{align, count, thousands};
 use dahl_runtime::date::day;
 use dahl_runtime::perf::{Condition, Entry, History, Key};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A row: one task under one condition.
@@ -30,6 +31,13 @@ impl Row<'_> {
         self.history.seconds().unwrap_or(f64::NAN)
     }
 
+    /// Who computed it.
+    fn by(&self) -> String {
+        let Key { implementation, algorithm, dtype, .. } = self.key;
+        let slash = if algorithm.is_empty() { "" } else { "/" };
+        format!("{implementation}{slash}{algorithm} {dtype}")
+    }
+
     fn warmth(&self) -> &'static str {
         if self.condition.is_cold { "cold" } else { "warm" }
     }
@@ -39,8 +47,8 @@ impl Row<'_> {
     }
 }
 
-/// A table of all that is known, and where it is kept.
-pub fn words(measured: &Measurements) -> String {
+/// What was measured, as a table of all of it or of the codelets that took most of the time, and where it is kept.
+pub fn words(measured: &Measurements, is_all: bool) -> String {
     let rows = rows(measured);
     let place = match measured.path() {
         Some(path) => path.display().to_string(),
@@ -49,36 +57,13 @@ pub fn words(measured: &Measurements) -> String {
     if rows.is_empty() {
         return format!("nothing was measured yet; dahl train and dahl calibrate do, and keep it in {place}");
     }
-    let of = |row: &Row<'_>| {
-        let Key { implementation, algorithm, dtype, .. } = row.key;
-        let slash = if algorithm.is_empty() { "" } else { "/" };
-        format!("{implementation}{slash}{algorithm} {dtype}")
-    };
-    let width = |text: &dyn Fn(&Row<'_>) -> String| rows.iter().map(|row| text(row).len()).max().unwrap_or(0);
-    let (name, by) = (width(&|row| row.key.codelet.clone()).max(7), width(&of).max(14));
-    let mut text = format!(
-        "{:<name$}  {:<by$}  {:<4}  {:>7}  {:>9}  {:>9}  {:>9}  {:>7}  {:>7}  shapes\n",
-        "codelet", "implementation", "data", "workers", "count", "us", "deviation", "GFLOP/s", "GB/s"
-    );
-    for row in &rows {
-        let _ = writeln!(
-            text,
-            "{:<name$}  {:<by$}  {:<4}  {:>7}  {:>9}  {:>9.2}  {:>7.1} %  {:>7.1}  {:>7.1}  {}",
-            row.key.codelet,
-            of(row),
-            row.warmth(),
-            row.condition.workers,
-            row.history.n(),
-            1e6 * row.seconds(),
-            100.0 * row.history.deviation() / row.seconds(),
-            row.giga(row.entry.flops),
-            row.giga(row.entry.bytes as f64),
-            row.key.footprint,
-        );
-    }
+    let mut text = if is_all { table(&rows) } else { summary(&rows) };
     let newest = rows.iter().map(|row| row.history.newest()).max().unwrap_or_default();
     let known = count(rows.len(), "row");
     let _ = write!(text, "\n{known}, the newest of {}, in {place}", day(newest.seconds()));
+    if !is_all {
+        text.push_str("; dahl stats --all shows them");
+    }
     for (key, choice) in measured.choices() {
         let _ = write!(
             text,
@@ -91,7 +76,86 @@ pub fn words(measured: &Measurements) -> String {
     text
 }
 
-/// The same as one JSON object.
+/// Codelets that the summary shows.
+const SHOWN: usize = 20;
+
+/// A codelet by one implementation, in all shapes and circumstances.
+#[derive(Default)]
+struct Total {
+    n_rows: usize,
+    n: u64,
+    seconds: f64,
+    flops: f64,
+    bytes: f64,
+}
+
+/// The codelets that took most of the time.
+fn summary(rows: &[Row<'_>]) -> String {
+    let mut totals: BTreeMap<(&str, String), Total> = BTreeMap::new();
+    for row in rows {
+        let total = totals.entry((&row.key.codelet, row.by())).or_default();
+        let n = row.history.n() as f64;
+        total.n_rows += 1;
+        total.n += row.history.n();
+        total.seconds += n * row.seconds();
+        total.flops += n * row.entry.flops;
+        total.bytes += n * row.entry.bytes as f64;
+    }
+    let mut totals: Vec<_> = totals.into_iter().collect();
+    totals.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
+    let share = |of: &[(_, Total)]| of.iter().map(|(_, total): &(_, Total)| total.seconds).sum::<f64>();
+    let all = share(&totals);
+    let percent = |seconds: f64| format!("{:.1} %", 100.0 * seconds / all);
+    let header = ["codelet", "implementation", "of the time", "count", "mean µs", "GFLOP/s", "GB/s", "rows"];
+    let mut cells = vec![header.map(String::from).to_vec()];
+    for ((codelet, by), total) in totals.iter().take(SHOWN) {
+        cells.push(vec![
+            codelet.to_string(),
+            by.clone(),
+            percent(total.seconds),
+            thousands(total.n),
+            format!("{:.2}", 1e6 * total.seconds / total.n as f64),
+            format!("{:.1}", 1e-9 * total.flops / total.seconds),
+            format!("{:.1}", 1e-9 * total.bytes / total.seconds),
+            total.n_rows.to_string(),
+        ]);
+    }
+    let mut text = align(&cells, 2);
+    if totals.len() > SHOWN {
+        let rest = &totals[SHOWN..];
+        let _ = writeln!(text, "and {} more, with {} of the time", rest.len(), percent(share(rest)));
+    }
+    text
+}
+
+/// A row for everything that is known.
+fn table(rows: &[Row<'_>]) -> String {
+    let width = |text: &dyn Fn(&Row<'_>) -> String| rows.iter().map(|row| text(row).len()).max().unwrap_or(0);
+    let (name, by) = (width(&|row| row.key.codelet.clone()).max(7), width(&|row| row.by()).max(14));
+    let mut text = format!(
+        "{:<name$}  {:<by$}  {:<4}  {:>7}  {:>9}  {:>9}  {:>9}  {:>7}  {:>7}  shapes\n",
+        "codelet", "implementation", "data", "workers", "count", "us", "deviation", "GFLOP/s", "GB/s"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<name$}  {:<by$}  {:<4}  {:>7}  {:>9}  {:>9.2}  {:>7.1} %  {:>7.1}  {:>7.1}  {}",
+            row.key.codelet,
+            row.by(),
+            row.warmth(),
+            row.condition.workers,
+            row.history.n(),
+            1e6 * row.seconds(),
+            100.0 * row.history.deviation() / row.seconds(),
+            row.giga(row.entry.flops),
+            row.giga(row.entry.bytes as f64),
+            row.key.footprint,
+        );
+    }
+    text
+}
+
+/// All of it as one JSON object.
 pub fn json(measured: &Measurements) -> Value {
     let row = |row: &Row<'_>| {
         json!({

@@ -25,7 +25,8 @@ time taken; the peaks are those of `dahl machine --measure`.
 
 Examples:
   dahl train --trace run.json                 saves a trace in dahl's own format
-  dahl stats                                  what every task took here, in all runs so far
+  dahl stats                                  which codelets took most of the time here, in all runs so far
+  dahl stats --all                            the same for every shape and circumstance
   dahl stats run.json                         what each codelet cost, and why it varied
   dahl stats run.json --by shape              a row for each shape of tile
   dahl stats new.json --against old.json      what changed beyond noise
@@ -43,7 +44,10 @@ pub struct Args {
     /// The machine file with the measured peaks [default: what `dahl machine --measure` left]
     #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with = "against", requires = "file")]
     machine: Option<PathBuf>,
-    /// Print one JSON object
+    /// Without a trace: a row for everything that was measured, and not only the codelets that took most of the time
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// Print one JSON object; without a trace it has everything
     #[arg(long)]
     json: bool,
 }
@@ -80,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit> {
         let measured = Measurements::open();
         match args.json {
             true => say(known::json(&measured))?,
-            false => say(known::words(&measured))?,
+            false => say(known::words(&measured, args.all))?,
         }
         return Ok(Exit::Done);
     };
