@@ -1,11 +1,12 @@
 //! Opening what arguments name: data sets, models, checkpoints.
 
-use crate::output::warn;
+use crate::output::{count, warn};
 use anyhow::{Context, Result, ensure};
 use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
 use dahl::model::{Builtin, Sequential};
 use dahl::train::Checkpoint;
+use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::shown;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -68,6 +69,17 @@ pub fn model(spec: &str, input: Option<[usize; 3]>, classes: usize) -> Result<Se
     }
     let text = file::read_text(spec, MAX_MODEL_BYTES)?;
     Ok(Sequential::from_toml(&text, spec, input, Some(classes))?)
+}
+
+/// A machine of so many workers, or of one per core. More than there are cores are possible, and told.
+pub fn machine(workers: Option<usize>) -> Machine {
+    let n_cores = n_cores();
+    let n = workers.unwrap_or(n_cores);
+    if n > n_cores {
+        let (workers, cores) = (count(n, "worker"), count(n_cores, "core"));
+        warn(format_args!("{workers} take turns on {cores}, which is slower than one per core"));
+    }
+    Machine::with_workers(n)
 }
 
 /// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones are not.

@@ -9,7 +9,6 @@ use dahl::dataset::{Dataset, Options};
 use dahl::model::Sequential;
 use dahl::tensors::{self, Tensors};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::{Machine, n_cores};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -64,7 +63,7 @@ pub struct Trained {
 impl Trained {
     /// Opens what the arguments name.
     pub fn open(args: &TrainedArgs) -> Result<Trained> {
-        let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
+        let machine = open::machine(args.workers);
         let trainer = |dtype: Dtype| Trainer::new(&machine).dtype(args.dtype.map_or(dtype, Dtype::from));
         if let Some(spec) = &args.model {
             let Some(data) = &args.data else {

@@ -83,6 +83,22 @@ fn names_that_do_not_exist_are_answered_with_those_that_do() {
     assert!(text.contains("no/such/batches.safetensors"), "{text}");
 }
 
+/// What is possible, and yet not what was meant.
+#[test]
+fn more_than_there_is_to_have_is_remarked() {
+    let warning = |arguments: &[&str]| {
+        let output = command::dahl(&[&["train", "--epochs", "1", "--limit", "20"], arguments].concat());
+        sentence(&format!("{arguments:?}"), &output, 0)
+    };
+    let text = warning(&["--batch", "99999999999"]);
+    assert!(text.contains("a batch of 99,999,999,999 is more than there are: a step takes all 20"), "{text}");
+    let text = warning(&["--workers", "300"]);
+    assert!(text.contains("300 workers take turns on "), "{text}");
+    // Nobody asked for more.
+    let output = command::dahl(&["train", "--epochs", "1", "--limit", "20"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
 #[test]
 fn a_run_that_diverges_ends_with_the_reason() {
     let folder = Folder::new("diverges");

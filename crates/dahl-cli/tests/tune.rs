@@ -21,7 +21,9 @@ impl User {
     fn success(&self, arguments: &[&str]) -> String {
         let output = self.dahl(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
+        // Workers are as many as a test says, wherever it runs.
+        let is_quiet = errors.lines().all(|line| line.contains("take turns on"));
+        assert!(output.status.success() && is_quiet, "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).expect("text")
     }
 

@@ -18,6 +18,9 @@ const SAVING: &str = "Saving";
 const COMPUTING: &str = "Computing";
 const LOOKING_INSIDE: &str = "Looking inside";
 
+/// Images per step, where nobody says how many.
+pub const BATCH: usize = 64;
+
 /// The settings of a training run.
 #[derive(clap::Args)]
 #[command(
@@ -63,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     pub input: Option<[usize; 3]>,
     /// Images per step
-    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    #[arg(long, default_value_t = BATCH, value_parser = at_least_one)]
     pub batch: usize,
     /// Passes over the training images [default: 60 for the digits, 1 otherwise, or as many as --steps needs]
     #[arg(long, value_parser = at_least_one)]

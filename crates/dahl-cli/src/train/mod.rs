@@ -12,7 +12,7 @@ pub mod resume;
 mod setup;
 mod startup;
 
-pub use args::Args;
+pub use args::{Args, BATCH};
 
 use crate::exit::Exit;
 use crate::measurements::learn;

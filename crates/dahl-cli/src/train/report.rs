@@ -21,7 +21,11 @@ pub fn start(job: &Job) -> Result<()> {
         data.test.len(),
         data.classes
     ))?;
-    let batch = job.batches.as_ref().and_then(|batches| batches.first()).map_or(args.batch, Vec::len);
+    let batch = job
+        .batches
+        .as_ref()
+        .and_then(|batches| batches.first())
+        .map_or(args.batch.min(data.train.len()), Vec::len);
     say(format!(
         "{}: {} weights, batch {batch}, {}, {}",
         job.name,

@@ -3,10 +3,10 @@
 use super::dump::{Dump, read_batches};
 use super::metrics::Metrics;
 use super::startup::Startup;
-use super::{Args, resume};
+use super::{Args, BATCH, resume};
 use crate::measurements::Measurements;
 use crate::open;
-use crate::output::say;
+use crate::output::{count, say, thousands, warn};
 use crate::trained::check_classes;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
@@ -15,9 +15,8 @@ use dahl::model::Sequential;
 use dahl::tensors::Tensors;
 use dahl::train::{Checkpoint, FolderLock};
 use dahl::tune::choice_key;
-use dahl_runtime::graph::CutOptions;
-use dahl_runtime::machine::{Machine, n_cores};
-use dahl_runtime::plan::PlanFile;
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{CutOptions, PlanFile};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -85,9 +84,14 @@ impl Job {
             let weights = Tensors::load(path)?;
             model.set_tensors(&weights).with_context(|| format!("{} does not fit", path.display()))?;
         }
-        let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
+        let n_images = data.train.len();
+        if args.batch > n_images && args.batch != BATCH {
+            let (batch, images) = (thousands(args.batch as u64), count(n_images, "training image"));
+            warn(format_args!("a batch of {batch} is more than there are: a step takes all {images}"));
+        }
+        let machine = open::machine(args.workers);
         let machine = if args.test_unit { machine.with_test_unit() } else { machine };
-        let n_epochs = args.n_epochs(data.train.len());
+        let n_epochs = args.n_epochs(n_images);
         let mut trainer = Trainer::new(&machine)
             .optimizer(optimizer)
             .learning_rate(args.learning_rate())
