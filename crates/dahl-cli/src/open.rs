@@ -113,32 +113,30 @@ pub struct Described {
     pub name: String,
     /// The model, without weights.
     pub model: Sequential,
-    /// The data that it was trained on.
-    pub data: String,
+    /// The data that it was trained on, where it says so.
+    pub data: Option<String>,
     /// The names of the classes that it was trained on; none where it does not say.
     pub classes: Vec<String>,
 }
 
-/// Reads what a checkpoint says about itself.
+/// Reads what a checkpoint says about itself: its model, and if it was written by `dahl train`, more.
 pub fn describe(checkpoint: &Checkpoint) -> Result<Described> {
-    let setting = |key: &str| {
-        let value = checkpoint.settings.get(key).map(String::as_str);
-        value.with_context(|| {
-            format!("the checkpoint has no setting '{key}': it was not written by dahl train")
-        })
-    };
-    let note = |key: &str| setting(&format!("note.{key}"));
-    let names = checkpoint.settings.get(&format!("note.{CLASS_NAMES}"));
+    let note = |key: &str| checkpoint.settings.get(&format!("note.{key}"));
+    let model = checkpoint.settings.get(MODEL).context(
+        "the checkpoint does not say of which model it is: dahl eval and dahl predict take it as a file of weights, with --model",
+    )?;
+    let names = note(CLASS_NAMES);
     let classes: Vec<String> = names
         .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
         .context("the checkpoint has no list of classes")?;
-    let model = Sequential::from_toml(setting(MODEL)?, "the model of the checkpoint", None, None)?;
+    let model = Sequential::from_toml(model, "the model of the checkpoint", None, None)?;
     let (n, n_told) = (classes.len(), model.classes()?);
     ensure!(
         n <= n_told,
         "the checkpoint names {n} classes, and its model tells {n_told} apart: take another one"
     );
-    Ok(Described { name: note(MODEL)?.to_string(), model, data: note(DATA)?.to_string(), classes })
+    let name = note(MODEL).map_or("network", String::as_str).to_string();
+    Ok(Described { name, model, data: note(DATA).cloned(), classes })
 }
 
 /// The epoch in which a checkpoint goes on.

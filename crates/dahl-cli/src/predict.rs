@@ -17,7 +17,9 @@ Examples:
   dahl train --checkpoint run/
   dahl predict run/ 0                            the first test image of the data it was trained on
   dahl predict run/ photo.png                    an image file (png, jpeg, pgm, ppm), brought to the model's size
-  dahl predict run/ ./7                          a file whose name is a number")]
+  dahl predict run/ ./7                          a file whose name is a number
+  dahl predict final.safetensors --model lenet5 photo.png
+                                                 weights of another program; classes are numbers without --data")]
 pub struct Args {
     #[command(flatten)]
     trained: TrainedArgs,

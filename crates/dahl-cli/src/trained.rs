@@ -1,7 +1,7 @@
 //! A trained model from a file: what `dahl eval` and `dahl predict` have in common.
 
 use crate::open::{self, Described};
-use crate::parse::{DtypeArg, classes, image_shape, model, name, path, workers};
+use crate::parse::{CLASSES, DtypeArg, classes, image_shape, model, name, path, workers};
 use crate::train::resume;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
@@ -18,17 +18,18 @@ pub struct TrainedArgs {
     /// A checkpoint: a folder of them (the newest is taken), a file, or weights with --model
     #[arg(value_name = "CHECKPOINT", value_parser = path())]
     pub checkpoint: PathBuf,
-    /// Other data than the model was trained on
+    /// Other data than the model was trained on; where the file has weights only, what test images and names of classes come from
     #[arg(long, value_parser = name())]
     pub data: Option<String>,
     /// The network, where the file has weights only: a name that `dahl model` lists, or a model file (.toml)
     #[arg(long, value_name = "NAME|FILE", value_parser = model)]
     pub model: Option<String>,
-    /// Channels, height and width of the images, where the file has weights only and the data does not say
+    /// Channels, height and width of the images, where the file has weights only and no data says so [default: as usual for the
+    /// network]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
     pub input: Option<[usize; 3]>,
-    /// How many classes the data has, where labels are mere numbers and some class has no image [default: as in training, where it
-    /// is the same data]
+    /// How many classes there are, where labels are mere numbers and some class has no image, or where the file has weights only and
+    /// no data says so [default: as in training, where it is the same data; of weights 10]
     #[arg(long, value_name = "N", value_parser = classes)]
     pub classes: Option<usize>,
     /// Element type to compute in [default: as in training]
@@ -48,8 +49,8 @@ pub struct Trained {
     pub model: Sequential,
     /// Steps of training, where that is known.
     pub steps: Option<u64>,
-    /// What names the data.
-    spec: String,
+    /// What names the data, where anything does.
+    spec: Option<String>,
     /// Whether the checkpoint names it, and not the user.
     is_kept: bool,
     /// How it is opened.
@@ -66,31 +67,7 @@ impl Trained {
         let machine = open::machine(args.workers);
         let trainer = |dtype: Dtype| Trainer::new(&machine).dtype(args.dtype.map_or(dtype, Dtype::from));
         if let Some(spec) = &args.model {
-            let Some(data) = &args.data else {
-                bail!("--model needs --data, which says what images and classes there are")
-            };
-            let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
-            let data = open::data(data, &options, args.json)?;
-            let mut model = open::model(spec, Some(data.shape), data.classes)?;
-            check_classes(&data, &model, &[])?;
-            let weights = Tensors::load(&args.checkpoint)?;
-            model.set_tensors(&weights).with_context(|| args.checkpoint.display().to_string())?;
-            // By the weights: counts of batches have 64 bits, too.
-            let is_double = weights.iter().any(|(_, tensor)| tensor.dtype() == tensors::Dtype::F64);
-            let dtype = if is_double { Dtype::F64 } else { Dtype::F32 };
-            let classes = data.class_names.clone();
-            let (name, spec, data) = (spec.clone(), String::new(), Some(data));
-            return Ok(Trained {
-                name,
-                model,
-                steps: None,
-                spec,
-                is_kept: false,
-                options,
-                classes,
-                data,
-                trainer: trainer(dtype),
-            });
+            return Trained::weights(args, spec, trainer);
         }
         let checkpoint = open::checkpoint(&args.checkpoint)?;
         let Described { name, mut model, data, classes } = open::describe(&checkpoint)?;
@@ -109,7 +86,7 @@ impl Trained {
             name,
             model,
             steps: Some(checkpoint.step),
-            spec: args.data.clone().unwrap_or(data),
+            spec: args.data.clone().or(data),
             is_kept,
             options,
             classes,
@@ -119,13 +96,51 @@ impl Trained {
         })
     }
 
+    /// Opens weights alone, whose model is `spec`. Data says what images and classes there are; without it, that is said by
+    /// other arguments, or as usual for this network.
+    fn weights(args: &TrainedArgs, spec: &str, trainer: impl Fn(Dtype) -> Trainer) -> Result<Trained> {
+        let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
+        let data = args.data.as_ref().map(|data| open::data(data, &options, args.json)).transpose()?;
+        let (input, n_classes) = match &data {
+            Some(data) => (Some(data.shape), data.classes),
+            None => (args.input, args.classes.unwrap_or(CLASSES)),
+        };
+        let mut model = open::model(spec, input, n_classes)?;
+        if let Some(data) = &data {
+            check_classes(data, &model, &[])?;
+        }
+        let weights = Tensors::load(&args.checkpoint)?;
+        model.set_tensors(&weights).with_context(|| {
+            let hint = match data {
+                Some(_) => "",
+                None => " (--input and --classes say for what images and how many classes they were trained)",
+            };
+            format!("{}{hint}", args.checkpoint.display())
+        })?;
+        // By the weights: counts of batches have 64 bits, too.
+        let is_double = weights.iter().any(|(_, tensor)| tensor.dtype() == tensors::Dtype::F64);
+        Ok(Trained {
+            name: spec.to_string(),
+            model,
+            steps: None,
+            spec: None,
+            is_kept: false,
+            options,
+            classes: data.as_ref().map(|data| data.class_names.clone()).unwrap_or_default(),
+            data,
+            trainer: trainer(if is_double { Dtype::F64 } else { Dtype::F32 }),
+        })
+    }
+
     /// The data, read when it is asked for. It must have the classes that the model was trained on.
     pub fn data(&self, is_quiet: bool) -> Result<Cow<'_, Dataset>> {
         if let Some(data) = &self.data {
             return Ok(Cow::Borrowed(data));
         }
         let open = if self.is_kept { open::data_of_checkpoint } else { open::data };
-        let data = open(&self.spec, &self.options, is_quiet)?;
+        let spec = self.spec.as_deref();
+        let spec = spec.context("nothing says which data the model was trained on: add --data")?;
+        let data = open(spec, &self.options, is_quiet)?;
         check_classes(&data, &self.model, &self.classes)?;
         Ok(Cow::Owned(data))
     }

@@ -3,6 +3,12 @@
 mod command;
 
 use command::{Folder, failure, json_lines, success};
+use dahl::Trainer;
+use dahl::dataset;
+use dahl::model::Sequential;
+use dahl::optim::{Decay, LearningRate, Optimizer};
+use dahl_runtime::array::Dtype;
+use dahl_runtime::machine::Machine;
 use serde_json::Value;
 
 #[test]
@@ -27,6 +33,17 @@ fn a_trained_model_is_tested_and_used() {
     assert_eq!(again["test_accuracy"], last["test_accuracy"]);
     let text = failure(&["eval", &weights]);
     assert!(text.contains("final.safetensors"), "{text}");
+    // Of data only what comes from it is missing: test images.
+    let alone = [&weights[..], "--model", "seed", "--input", "1x8x8"];
+    let image = folder.write("image.pgm", [b"P5 8 8 255\n".as_slice(), &[90; 64]].concat());
+    let answer = &json_lines(&[&["predict"], &alone[..], &[&image]].concat())[0];
+    assert_eq!(answer["class"], json_lines(&["predict", &saved, &image])[0]["class"]);
+    assert_eq!(answer["name"], answer["class"].to_string());
+    for arguments in [[&["predict"], &alone[..], &["0"]].concat(), [&["eval"], &alone[..]].concat()] {
+        assert!(failure(&arguments).contains("add --data"), "{arguments:?}");
+    }
+    let text = failure(&["predict", &weights, "--model", "seed", &image]);
+    assert!(text.contains("--input and --classes") && text.contains("fc1.weight"), "{text}");
 
     // Asked one by one, as many are right as were told.
     let is_right = |index: usize| {
@@ -279,4 +296,33 @@ fn a_model_file_describes_itself() {
     // Data says more.
     let file = folder.write("seed.toml", success(&["model", "seed", "--toml"]));
     assert_eq!(json_lines(&["model", &file, "--data", "digits"])[0]["input"], serde_json::json!([1, 8, 8]));
+}
+
+/// What a program saved that uses the library.
+#[test]
+fn the_checkpoint_of_a_program_is_tested_used_and_gone_on_with() {
+    let folder = Folder::new("program");
+    let (run, data) = (folder.file("run"), dataset::digits());
+    let mut model = Sequential::seed(data.shape, data.classes);
+    let trainer = Trainer::new(&Machine::with_workers(1)).batch(50).seed(7).dtype(Dtype::F64);
+    let optimizer = Optimizer::Sgd { momentum: 0.8, weight_decay: 0.01, nesterov: false };
+    let rate = LearningRate { base: 0.03, warm_up: 4, decay: Decay::Steps { every: 20, factor: 0.5 } };
+    let trainer = trainer.optimizer(optimizer).learning_rate(rate);
+    let report = trainer.clone().epochs(1).checkpoint(&run, None).fit(&mut model, &data).expect("trained");
+    let told = |lines: &[Value]| (lines[0]["test_loss"].as_f64(), lines[0]["test_accuracy"].as_f64());
+    let first = (Some(report.epochs[0].test_loss), Some(report.epochs[0].test_accuracy));
+    assert_eq!(told(&json_lines(&["eval", &run, "--data", "digits"])), first);
+    assert!(failure(&["eval", &run]).contains("add --data"));
+    let image = folder.write("image.pgm", [b"P5 8 8 255\n".as_slice(), &[90; 64]].concat());
+    success(&["predict", &run, &image]);
+    success(&["predict", &run, "0", "--data", "digits"]);
+    // On with its own settings, to the bits of the program.
+    let text = failure(&["train", "--resume", &run, "--epochs", "2", "--batch", "40"]);
+    assert!(text.contains("batch was '50', now it is '40'"), "{text}");
+    let lines = json_lines(&["train", "--resume", &run, "--epochs", "2"]);
+    let report =
+        trainer.epochs(2).fit(&mut Sequential::seed(data.shape, data.classes), &data).expect("trained");
+    assert_eq!(told(&lines), (Some(report.epochs[1].test_loss), Some(report.epochs[1].test_accuracy)));
+    // What the command saved says all by itself.
+    success(&["eval", &run]);
 }

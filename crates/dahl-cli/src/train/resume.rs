@@ -8,8 +8,9 @@ use super::{Args, rate};
 use crate::Cli;
 use crate::Command;
 use crate::parse;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
+use dahl::optim::{LearningRate, Optimizer};
 use dahl::train::Checkpoint;
 use dahl_runtime::graph::CutOptions;
 use std::ffi::OsString;
@@ -85,11 +86,12 @@ fn spelt(value: impl ValueEnum) -> String {
 /// The arguments of this command with those of a checkpoint before them.
 pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
     let own: Vec<OsString> = std::env::args_os().collect();
-    let kept = noted(checkpoint)?.context(
-        "the checkpoint does not say with which arguments it was made: it was not written by dahl train",
-    )?;
     // `dahl train`, what was said then, what is said now.
     let (command, own) = own.split_at(own.len().min(2));
+    let kept = match noted(checkpoint)? {
+        Some(kept) => kept.into_iter().map(String::from).collect(),
+        None => implied(checkpoint, own)?,
+    };
     let kept = still_valid(kept, own).map(OsString::from);
     let all = command.iter().cloned().chain(kept).chain(own.iter().cloned());
     // What is said now was understood before.
@@ -104,22 +106,58 @@ pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
     }
 }
 
+/// The arguments that come to the settings of a checkpoint that a program wrote, which notes none. What they leave open is as
+/// everywhere; whatever is not as it was is refused when the run is taken up, with what it was.
+fn implied(checkpoint: &Checkpoint, own: &[OsString]) -> Result<Vec<String>> {
+    let setting = |key: &str| checkpoint.settings.get(key).map_or("", String::as_str);
+    let mut kept = Vec::new();
+    // Built in, and found wherever it is.
+    if setting("data").starts_with("digits with ") {
+        kept.push("--data=digits".to_string());
+    } else if !is_said(own, "--data") {
+        bail!(
+            "the checkpoint was written by a program that did not say where its data is ('{}'): add --data",
+            setting("data")
+        );
+    }
+    for key in ["batch", "seed", "dtype"] {
+        kept.extend(checkpoint.settings.get(key).map(|value| format!("--{key}={value}")));
+    }
+    if let Ok(optimizer) = setting("optimizer").parse() {
+        let (name, momentum, weight_decay) = match optimizer {
+            Optimizer::Sgd { momentum, weight_decay, .. } => ("sgd", momentum, weight_decay),
+            Optimizer::Adam(moments) => ("adam", 0.0, moments.weight_decay),
+            Optimizer::AdamW(moments) => ("adamw", 0.0, moments.weight_decay),
+        };
+        kept.extend([format!("--optimizer={name}"), format!("--weight-decay={weight_decay}")]);
+        kept.extend((momentum != 0.0).then(|| format!("--momentum={momentum}")));
+    }
+    if let Ok(LearningRate { base, warm_up, decay }) = setting("learning rate").parse() {
+        kept.extend([format!("--lr={base}"), format!("--warmup={warm_up}")]);
+        kept.push(format!("--lr-schedule={}", rate::text(decay)));
+    }
+    kept.extend(checkpoint.settings.get("steps in all").map(|steps| format!("--steps={steps}")));
+    Ok(kept)
+}
+
+/// Whether an argument is among these words.
+fn is_said(words: &[OsString], name: &str) -> bool {
+    words.iter().any(|word| {
+        let word = word.as_encoded_bytes();
+        word.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'=')
+    })
+}
+
 /// The kept arguments without those that what is said now takes the place of. Epochs and steps both say when a run ends, so
 /// whoever asks for more of the one does not mean to be held up by the other.
-fn still_valid<'a>(kept: Vec<&'a str>, own: &[OsString]) -> impl Iterator<Item = &'a str> {
-    let is_said = |name: &str| {
-        own.iter().any(|word| {
-            let word = word.as_encoded_bytes();
-            word.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.is_empty() || rest[0] == b'=')
-        })
-    };
-    let mut dropped = match (is_said("--epochs"), is_said("--steps")) {
+fn still_valid(kept: Vec<String>, own: &[OsString]) -> impl Iterator<Item = String> {
+    let mut dropped = match (is_said(own, "--epochs"), is_said(own, "--steps")) {
         (true, false) => vec!["--steps="],
         (false, true) => vec!["--epochs="],
         _ => Vec::new(),
     };
     // A plan says by itself how tasks are cut.
-    if is_said("--plan") {
+    if is_said(own, "--plan") {
         dropped.extend(CUT);
     }
     kept.into_iter().filter(move |line| !dropped.iter().any(|name| line.starts_with(name)))
@@ -160,19 +198,23 @@ pub fn kept(checkpoint: &Checkpoint) -> Result<Kept> {
 mod tests {
     use super::*;
 
+    fn lines(text: &str) -> Vec<String> {
+        text.split('\n').map(String::from).collect()
+    }
+
     #[test]
     fn a_new_end_takes_the_place_of_the_old_one() {
         let kept = "--data=digits\n--epochs=2\n--steps=30";
         let left = |own: &[&str]| {
             let own: Vec<OsString> = own.iter().map(OsString::from).collect();
-            still_valid(kept.split('\n').collect(), &own).collect::<Vec<_>>().join(" ")
+            still_valid(lines(kept), &own).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(left(&[]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--steps", "9"]), "--data=digits --steps=30");
         assert_eq!(left(&["--epochs=9"]), "--data=digits --epochs=2");
         let cut = "--tiles=n=16\n--group=1\n--impl=lanes\n--seed=1";
         let own = ["--plan=x".into()];
-        assert_eq!(still_valid(cut.split('\n').collect(), &own).collect::<Vec<_>>(), ["--seed=1"]);
+        assert_eq!(still_valid(lines(cut), &own).collect::<Vec<_>>(), ["--seed=1"]);
         // Whoever says both means both, and other names are other arguments.
         assert_eq!(left(&["--epochs=9", "--steps=9"]), "--data=digits --epochs=2 --steps=30");
         assert_eq!(left(&["--stepsize", "--resume", "--epochs2"]), "--data=digits --epochs=2 --steps=30");
@@ -217,6 +259,31 @@ mod tests {
         assert_eq!(arguments(&again, 2).unwrap(), text);
         assert!(again.save_plan.is_none() && again.report.is_none() && again.trace.is_none());
         assert!(again.metrics.is_none() && again.dump.is_none());
+    }
+
+    #[test]
+    fn the_settings_of_a_program_are_arguments_as_far_as_there_are_any() {
+        let settings = |data: &str| {
+            let rate = "0.003 after 5 steps of warm-up, by a cosine down to 0.0001";
+            let settings = [
+                ("data", data),
+                ("batch", "50"),
+                ("dtype", "f64"),
+                ("optimizer", "sgd momentum 0.9 weight decay 0.01"),
+                ("learning rate", rate),
+                ("steps in all", "300"),
+            ];
+            let settings = settings.map(|(key, value)| (key.to_string(), value.to_string()));
+            Checkpoint { settings: settings.into(), ..Checkpoint::default() }
+        };
+        let digits = settings("digits with 333 training images, 0123");
+        let expected = "--data=digits --batch=50 --dtype=f64 --optimizer=sgd --weight-decay=0.01 --momentum=0.9 --lr=0.003 \
+            --warmup=5 --lr-schedule=cosine:0.0001 --steps=300";
+        assert_eq!(implied(&digits, &[]).unwrap().join(" "), expected);
+        let elsewhere = settings("photos with 9 training images, 0123");
+        let error = implied(&elsewhere, &[]).unwrap_err().to_string();
+        assert!(error.contains("'photos with 9") && error.contains("add --data"), "{error}");
+        assert!(implied(&elsewhere, &["--data=x".into()]).unwrap().contains(&"--batch=50".to_string()));
     }
 
     #[test]

@@ -60,7 +60,9 @@ impl Job {
             Options { shape: args.input, limit: args.limit, classes: args.classes, ..Options::default() };
         let kept = resumed.as_ref().map(open::describe).transpose()?;
         let data = startup.reading(|| match &kept {
-            Some(kept) if kept.data == args.data => open::data_of_checkpoint(&args.data, &options, args.json),
+            Some(kept) if kept.data.as_ref() == Some(&args.data) => {
+                open::data_of_checkpoint(&args.data, &options, args.json)
+            }
             _ => open::data(&args.data, &options, args.json),
         })?;
         args.data = open::anywhere(&args.data);
