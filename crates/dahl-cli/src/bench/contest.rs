@@ -57,6 +57,30 @@ impl From<Contestant> for Score {
     }
 }
 
+/// A turn was disturbed if its median step took so many times as long as is usual for its program, or its mean step so many times
+/// as long as its median one: somebody else had the cores. What phases of a shared machine come to is far less.
+const DISTURBED: f64 = 1.5;
+
+/// The rounds to keep, `n` of all that there were, and how many of those were disturbed: whoever waits for others at every step
+/// loses far more by that than whoever does not, so their ratio says nothing. `programs` have their turns round by round.
+fn calmest(programs: &[&[Turn]], n: usize) -> (Vec<usize>, usize) {
+    let n_rounds = programs.iter().map(|turns| turns.len()).min().unwrap_or(0);
+    let mut strains = vec![0.0_f64; n_rounds];
+    for turns in programs {
+        // Some rounds are calm, as a rule.
+        let usual = quantile(turns.iter().map(|turn| turn.step_seconds).collect(), 0.25);
+        for (strain, turn) in strains.iter_mut().zip(*turns) {
+            *strain = strain.max(turn.step_seconds / usual).max(turn.mean_seconds / turn.step_seconds);
+        }
+    }
+    let mut kept: Vec<usize> = (0..n_rounds).collect();
+    kept.sort_by(|&a, &b| strains[a].total_cmp(&strains[b]));
+    kept.truncate(n);
+    kept.sort_unstable();
+    let n_disturbed = kept.iter().filter(|&&round| strains[round] > DISTURBED).count();
+    (kept, n_disturbed)
+}
+
 /// A rival with what it took, or why it could not be measured.
 pub type Scored = (Rival, Result<Score, String>);
 
@@ -69,6 +93,8 @@ pub struct Case {
     pub floor: Option<Floor>,
     pub dahl: Score,
     pub rivals: Vec<Scored>,
+    /// Rounds that were disturbed, although others were measured in place of such.
+    pub n_disturbed: usize,
 }
 
 impl Case {
@@ -87,14 +113,28 @@ impl Case {
     }
 }
 
-/// Lets dahl and its rivals take turns. A rival that fails takes no more part, and the reason is kept.
+/// What everybody took, and how many rounds of it were disturbed.
+pub struct Found {
+    pub dahl: Score,
+    pub rivals: Vec<Scored>,
+    pub n_disturbed: usize,
+}
+
+/// Lets dahl and its rivals take turns. A rival that fails takes no more part, and the reason is kept. For disturbed rounds there are
+/// others, as many again at most.
 pub fn rounds(
     mut dahl: Contestant,
     mut rivals: Vec<(Rival, Result<Contestant>)>,
     effort: Effort,
     bar: &ProgressBar,
-) -> Result<(Score, Vec<Scored>)> {
-    for round in 0..effort.rounds {
+) -> Result<Found> {
+    for round in 0..2 * effort.rounds {
+        if round >= effort.rounds {
+            if calmest(&turns(&dahl, &rivals), effort.rounds).1 == 0 {
+                break;
+            }
+            bar.inc_length(rivals.len() as u64 + 1);
+        }
         // Every other round the other way round, so that nobody always follows the same one.
         let n = rivals.len() + 1;
         let order = (0..n).map(|place| if round % 2 == 0 { place } else { n - 1 - place });
@@ -112,10 +152,20 @@ pub fn rounds(
             bar.inc(1);
         }
     }
+    let (kept, n_disturbed) = calmest(&turns(&dahl, &rivals), effort.rounds);
+    for contestant in rivals.iter_mut().filter_map(|(_, rival)| rival.as_mut().ok()).chain([&mut dahl]) {
+        contestant.turns = kept.iter().map(|&round| contestant.turns[round]).collect();
+    }
     let score = |(rival, contestant): (Rival, Result<Contestant>)| {
         (rival, contestant.map(Score::from).map_err(|error| format!("{error:#}")))
     };
-    Ok((dahl.into(), rivals.into_iter().map(score).collect()))
+    Ok(Found { dahl: dahl.into(), rivals: rivals.into_iter().map(score).collect(), n_disturbed })
+}
+
+/// The turns of all that take part.
+fn turns<'a>(dahl: &'a Contestant, rivals: &'a [(Rival, Result<Contestant>)]) -> Vec<&'a [Turn]> {
+    let rivals = rivals.iter().filter_map(|(_, rival)| rival.as_ref().ok());
+    rivals.chain([dahl]).map(|contestant| contestant.turns.as_slice()).collect()
 }
 
 /// The value below which the share `at` of all values lies, between neighbours in proportion; NaN of nothing.
@@ -137,6 +187,19 @@ mod tests {
         assert_eq!(quantile(vec![5.0, 1.0, 3.0], 0.25), 2.0);
         assert_eq!(quantile(vec![7.0], 0.75), 7.0);
         assert!(quantile(Vec::new(), 0.5).is_nan());
+    }
+
+    #[test]
+    fn disturbed_rounds_are_left_out_as_long_as_there_are_others() {
+        let turn = |step_seconds: f64, mean_seconds: f64| Turn { step_seconds, mean_seconds };
+        let calm = [turn(1.0, 1.0), turn(1.3, 1.4), turn(1.0, 1.0), turn(1.0, 1.1)];
+        // In one round three times as slow, in another interrupted for half of the time.
+        let waiting = [turn(2.0, 2.0), turn(2.1, 2.1), turn(6.0, 6.0), turn(2.0, 4.0)];
+        assert_eq!(calmest(&[&calm, &waiting], 2), (vec![0, 1], 0));
+        assert_eq!(calmest(&[&calm, &waiting], 3), (vec![0, 1, 3], 1));
+        assert_eq!(calmest(&[&calm, &waiting], 4), (vec![0, 1, 2, 3], 2));
+        assert_eq!(calmest(&[&calm], 4), (vec![0, 1, 2, 3], 0));
+        assert_eq!(calmest(&[&[]], 4), (vec![], 0));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::parse::{DtypeArg, at_least_one, batch, model, seconds, workers};
 use crate::tune::bar;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use contest::{Case, Effort, rounds};
+use contest::{Case, Effort, Found, rounds};
 use contestant::{Contestant, Started};
 use dahl::model::Sequential;
 use dahl::op::simd::Isa;
@@ -44,7 +44,9 @@ Examples:
 
 A step is what training takes for a batch: images gathered from memory and normalised, forward, loss, backward, plain SGD. Images are
 made up, in the shape that the network was made for. Every program is a process of its own and gets as many cores as there are
-workers, the same ones; they take turns, round by round. Of a round the median step counts, and of all rounds the median. Peaks and
+workers, the same ones; they take turns, round by round. Of a round the median step counts, and of all rounds the median. Rounds in
+which somebody took half as long again as usual, or was interrupted, are measured again; where that is of no use, the figures are
+marked as disturbed: others use the cores. Peaks and
 floors are those of dahl machine --measure: arithmetic is that of convolutions and matrix products, bytes are those of the images and
 the weights. Memory is the most that the process had, without the data set, and what training added to code and data.
 PyTorch's modes run a second time (+malloc) with a malloc that keeps its memory, which saves it page faults.")]
@@ -164,8 +166,8 @@ pub fn run(args: &Args) -> Result<Exit> {
                 let floor = peaks.as_ref().map(|measured| {
                     Floor::new(&least, &measured.peaks(workers), &settings.dtype.to_string(), workers)
                 });
-                let (dahl, rivals) = measure(args, &settings, &rivals)?;
-                let case = Case { settings, origin, least, floor, dahl, rivals };
+                let Found { dahl, rivals, n_disturbed } = measure(args, &settings, &rivals)?;
+                let case = Case { settings, origin, least, floor, dahl, rivals, n_disturbed };
                 say(if args.json { tell::json(&case).to_string() } else { tell::words(&case) })?;
                 cases.push(case);
             }
@@ -238,11 +240,7 @@ fn settings(
 const CLASSES: usize = 10;
 
 /// Starts everybody and lets them take turns.
-fn measure(
-    args: &Args,
-    settings: &Settings,
-    rivals: &[Rival],
-) -> Result<(contest::Score, Vec<contest::Scored>)> {
+fn measure(args: &Args, settings: &Settings, rivals: &[Rival]) -> Result<Found> {
     let bar = bar((rivals.len() + 1) * args.rounds, args.json);
     let about =
         format!("{}, batch {}, {}", settings.about(), settings.batch, count(settings.workers, "worker"));
@@ -258,14 +256,15 @@ fn measure(
     bar.set_message(about.clone());
     let found = rounds(dahl, ready, Effort { rounds: args.rounds, time: args.seconds }, &bar);
     bar.finish_and_clear();
-    let (dahl, rivals) = found?;
+    let found = found?;
+    let rivals = &found.rivals;
     if !rivals.is_empty() && rivals.iter().all(|(_, score)| score.is_err()) {
         let (rival, error) =
-            rivals.into_iter().find_map(|(rival, score)| Some((rival, score.err()?))).unzip();
-        let (rival, error) = (rival.map(|rival| rival.to_string()), error.unwrap_or_default());
+            rivals.iter().find_map(|(rival, score)| Some((rival, score.as_ref().err()?))).unzip();
+        let (rival, error) = (rival.map(|rival| rival.to_string()), error.cloned().unwrap_or_default());
         bail!("PyTorch could not be measured in any mode; {}: {error}", rival.unwrap_or_default());
     }
-    Ok((dahl, rivals))
+    Ok(found)
 }
 
 /// Starts dahl as one of those that take turns.

@@ -53,7 +53,14 @@ pub fn words(case: &Case) -> String {
         let [_, mean, _] = case.dahl.ratio(score, |turn| turn.mean_seconds);
         text.push_str(&format!(
             "  dahl is {middle:.2} times as fast as PyTorch's best, {rival} (quartiles over the rounds {low:.2} to {high:.2}; by mean \
-             steps {mean:.2})\n"
+             steps {mean:.2}){}\n",
+            if case.n_disturbed > 0 { ": disturbed" } else { "" }
+        ));
+    }
+    if case.n_disturbed > 0 {
+        let (n, all) = (case.n_disturbed, case.dahl.turns.len());
+        text.push_str(&format!(
+            "  disturbed: others used the cores in {n} of {all} rounds, so measure again when nothing else runs\n"
         ));
     }
     text
@@ -76,7 +83,11 @@ pub fn table(cases: &[Case]) -> String {
         let devices = case.devices().into_iter().map(Some);
         let devices: Vec<Option<Device>> =
             if case.rivals.is_empty() { vec![None] } else { devices.collect() };
-        rows.extend(devices.into_iter().map(|device| line(case, device, has_rivals)));
+        for device in devices {
+            let mut line = line(case, device, has_rivals);
+            line.extend((case.n_disturbed > 0).then(|| "disturbed".to_string()));
+            rows.push(line);
+        }
     }
     align(&rows, if has_rivals { 3 } else { 2 })
 }
@@ -148,6 +159,7 @@ pub fn json(case: &Case) -> Value {
             "flop_us": 1e6 * floor.flop_seconds, "byte_us": 1e6 * floor.byte_seconds,
             "flops_per_second": floor.flops_per_second, "bytes_per_second": floor.bytes_per_second,
         })),
+        "disturbed_rounds": case.n_disturbed,
         "dahl": score(case, &case.dahl),
         "torch": case.rivals.iter().map(rival).collect::<Vec<_>>(),
         "against_torch": case.devices().into_iter().map(device).collect::<Vec<_>>(),

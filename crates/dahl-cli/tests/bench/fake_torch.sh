@@ -31,5 +31,10 @@ while read -r turn; do
         exit 9
         ;;
     esac
-    echo "{\"turn\": {\"steps\": 10, \"seconds\": 30, \"step_seconds\": $seconds, \"peak_bytes\": 9000}}"
+    # Interrupted for most of the time, or never.
+    case $FAKE in
+    disturbed) all=${seconds}00 ;;
+    *) all=${seconds}0 ;;
+    esac
+    echo "{\"turn\": {\"steps\": 10, \"seconds\": $all, \"step_seconds\": $seconds, \"peak_bytes\": 9000}}"
 done

@@ -108,6 +108,19 @@ fn rivals_take_turns_and_the_best_of_them_counts() {
 }
 
 #[test]
+fn what_was_disturbed_is_marked() {
+    let output = fake(&["--modes", "eager"], "disturbed");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("): disturbed\n") && text.contains("in 2 of 2 rounds"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("seed ") && line.ends_with("disturbed")), "{text}");
+    let output = fake(&["--modes", "eager", "--json"], "disturbed");
+    let line: Value = serde_json::from_slice(&output.stdout).expect("one line");
+    assert_eq!(line["disturbed_rounds"], 2, "{line}");
+    // As many rounds as were asked for, however many there were.
+    assert_eq!(line["torch"][0]["rounds_us"], serde_json::json!([2e6, 2e6]));
+}
+
+#[test]
 fn a_rival_that_cannot_be_measured_is_a_sentence() {
     let text = sentence("no torch", &fake(&[], "missing"), 1);
     assert!(text.contains("No module named 'torch'") && text.contains("--python"), "{text}");
