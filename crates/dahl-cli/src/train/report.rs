@@ -61,16 +61,13 @@ pub fn epoch(args: &Args, epoch: &Epoch) -> String {
         });
         return line.to_string();
     }
-    let overhead = usage.map_or(String::new(), |usage| {
-        format!("   overhead {:.1} % (mean {:.1} %)", 100.0 * usage.median_overhead, 100.0 * usage.overhead)
-    });
     // Images that lie in memory are there when they are asked for.
     let stall = match usage.filter(|_| epoch.reading > 0.0) {
         Some(usage) => format!("   waited for images {:.1} %", 100.0 * usage.stall),
         None => String::new(),
     };
     format!(
-        "epoch {:>3}   loss {:.4}   test accuracy {:>6.2} %   {:>9} images/s{overhead}{stall}",
+        "epoch {:>3}   loss {:.4}   test accuracy {:>6.2} %   {:>9} images/s{stall}",
         epoch.epoch,
         epoch.loss,
         100.0 * epoch.test_accuracy,
@@ -89,16 +86,27 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
         return Ok(say(format!("all {n} were done already; ask for more with --epochs or --steps"))?);
     };
     say(format!("\ntest accuracy {:.2} %", 100.0 * last.test_accuracy))?;
+    if let Some(share) = computing(&report.epochs) {
+        say(format!(
+            "time: workers spent {:.1} % of it computing, and the rest waiting for each other or for images",
+            100.0 * share
+        ))?;
+    }
     let PlanSummary { n_tasks, bytes: planned, bytes_unshared, state_bytes } = report.plan;
     say(format!(
-        "a step: {n_tasks} tasks in {} planned ahead ({} without sharing), beside {} of weights and data",
+        "memory: a step needs {} for what its {n_tasks} tasks compute ({} if they did not share it), besides {} of weights and \
+         images",
         bytes(planned as u64),
         bytes(bytes_unshared as u64),
         bytes(state_bytes as u64)
     ))?;
-    say(format!("plan {} ({})", report.plans.hash(), report.plans.origin()))?;
+    say(format!(
+        "plan: {} ({}); the same plan gives the same bits, and --save-plan FILE writes it down",
+        report.plans.hash(),
+        report.plans.origin()
+    ))?;
     if let Some(startup) = job.startup.words(report) {
-        say(format!("first step {startup}"))?;
+        say(format!("start: the first step was over {startup}"))?;
     }
     if let Some(path) = &args.trace {
         say(format!("trace of the newest full steps: {}", path.display()))?;
@@ -113,6 +121,14 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
         say(format!("next: {next}"))?;
     }
     Ok(())
+}
+
+/// The share of the time in training steps that workers spent in kernels, where enough steps were measured.
+fn computing(epochs: &[Epoch]) -> Option<f64> {
+    let measured = || epochs.iter().filter(|epoch| epoch.usage.n_steps > 0);
+    let seconds: f64 = measured().map(|epoch| epoch.seconds).sum();
+    let outside: f64 = measured().map(|epoch| epoch.seconds * epoch.usage.overhead).sum();
+    (seconds > 0.0).then(|| 1.0 - outside / seconds)
 }
 
 /// What to try after this run.

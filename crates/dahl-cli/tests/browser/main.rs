@@ -194,8 +194,11 @@ fn a_report_of_training_shows_what_happened() {
     assert!(names.is_sorted(), "{names:?}");
 
     // Curves and memory say what they show, here at their right ends.
-    let n_tasks =
-        printed.split("a step: ").nth(1).and_then(|text| text.split(' ').next()).expect("a number of tasks");
+    let n_tasks = printed
+        .split("for what its ")
+        .nth(1)
+        .and_then(|text| text.split(' ').next())
+        .expect("a number of tasks");
     for (part, label, text) in [
         ("#curves figure:nth-child(3) svg", "title", "epoch 3".to_string()),
         ("#memory svg", "task", format!("{n_tasks} of {n_tasks}")),
@@ -209,7 +212,7 @@ fn a_report_of_training_shows_what_happened() {
         assert_eq!(shown[label], json!(text), "{part}: {shown}");
     }
     let facts = page.text("document.querySelector('#facts dl').textContent");
-    let hash = printed.lines().find_map(|line| line.strip_prefix("plan ")).expect("a plan");
+    let hash = printed.lines().find_map(|line| line.strip_prefix("plan: ")).expect("a plan");
     assert!(facts.contains(hash.split(' ').next().expect("a hash")), "{facts}");
 
     // Highlighting fades what is not meant.
