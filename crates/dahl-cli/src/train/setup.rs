@@ -15,8 +15,9 @@ use dahl::model::Sequential;
 use dahl::tensors::Tensors;
 use dahl::train::{Checkpoint, FolderLock};
 use dahl::tune::choice_key;
+use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{CutOptions, PlanFile};
+use dahl_runtime::plan::PlanFile;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
