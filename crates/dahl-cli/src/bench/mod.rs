@@ -175,10 +175,11 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     if !args.json {
         say(tell::table(&cases).trim_end())?;
+        say(
+            "GFLOP/s are effective: those of plain convolutions, also where Winograd's method multiplies less",
+        )?;
         if peaks.is_none() {
-            say(
-                "fraction of peak and floors: nothing was measured on this machine yet; do so by dahl machine --measure",
-            )?;
+            say("floors: nothing was measured on this machine yet; do so by dahl machine --measure")?;
         }
     }
     Ok(Exit::Done)

@@ -18,13 +18,11 @@ pub fn words(case: &Case) -> String {
         case.origin
     );
     let mut rows =
-        vec![["  who", "images/s", "step", "of peak", "memory", "in training"].map(String::from).to_vec()];
+        vec![["  who", "images/s", "step", "GFLOP/s", "memory", "in training"].map(String::from).to_vec()];
     let row = |name: String, score: &Score| {
-        let fraction =
-            case.floor.map_or_else(|| "-".to_string(), |floor| percent(floor.flop_seconds / score.step()));
         let memory = |n: Option<u64>| n.map_or_else(|| "untold".to_string(), bytes);
         let (whole, training) = (memory(score.memory.whole()), memory(score.memory.training()));
-        vec![name, rate(case, score), micros(score.step()), fraction, whole, training]
+        vec![name, rate(case, score), micros(score.step()), effective(case, score), whole, training]
     };
     rows.push(row("  dahl".to_string(), &case.dahl));
     for (rival, score) in &case.rivals {
@@ -41,8 +39,9 @@ pub fn words(case: &Case) -> String {
     }
     if let Some(floor) = &case.floor {
         text.push_str(&format!(
-            "  at least {} by arithmetic, {} by bytes\n",
+            "  at least {} by plain arithmetic at the peak of {:.0} GFLOP/s, {} by bytes\n",
             micros(floor.flop_seconds),
+            1e-9 * floor.flops_per_second,
             micros(floor.byte_seconds)
         ));
     }
@@ -74,7 +73,7 @@ pub fn table(cases: &[Case]) -> String {
         header.splice(1..1, ["PyTorch's best"]);
         header.extend(["PyTorch", "ratio", "quartiles"]);
     }
-    header.extend(["of peak", "flop floor", "byte floor", "memory"]);
+    header.extend(["GFLOP/s", "flop floor", "byte floor", "memory"]);
     if has_rivals {
         header.push("PyTorch's");
     }
@@ -115,7 +114,7 @@ fn line(case: &Case, device: Option<Device>, has_rivals: bool) -> Vec<String> {
     }
     let floor = case.floor.as_ref();
     let of_floor = |of: &dyn Fn(&Floor) -> String| floor.map_or_else(untold, of);
-    cells.push(of_floor(&|floor| percent(floor.flop_seconds / dahl.step())));
+    cells.push(effective(case, dahl));
     cells.push(of_floor(&|floor| micros(floor.flop_seconds)));
     cells.push(of_floor(&|floor| micros(floor.byte_seconds)));
     cells.push(whole(dahl));
@@ -184,14 +183,15 @@ fn score(case: &Case, score: &Score) -> Value {
     })
 }
 
+/// Effective GFLOP/s: those of plain convolutions and full gradients, also where Winograd's method does less.
+fn effective(case: &Case, score: &Score) -> String {
+    format!("{:.1}", 1e-9 * case.least.flops / score.step())
+}
+
 fn rate(case: &Case, score: &Score) -> String {
     thousands((case.settings.batch as f64 / score.step()) as u64)
 }
 
 fn micros(seconds: f64) -> String {
     format!("{:.1} us", 1e6 * seconds)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
