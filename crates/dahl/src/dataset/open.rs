@@ -192,7 +192,7 @@ fn synthetic_sizes(spec: &str) -> Option<&str> {
 
 /// What there is instead of a data set.
 fn nothing_found(dir: &Path) -> Error {
-    let known = "`digits`, `synthetic:CxHxW`, and folders with IDX files (MNIST), CIFAR-10 or images in a folder per class";
+    let wanted = "`digits`, `synthetic:CxHxW`, or a folder with IDX files (MNIST), CIFAR-10 or images in a folder per class";
     let found = match fs::read_dir(dir) {
         Err(_) if !dir.exists() => "there is no such folder; check the path".to_owned(),
         Err(_) if !dir.is_dir() => "this is a file; name its folder".to_owned(),
@@ -213,7 +213,7 @@ fn nothing_found(dir: &Path) -> Error {
             }
         }
     };
-    Error::data(dir, format!("{found} (known are {known})"))
+    Error::data(dir, format!("{found} (expected {wanted})"))
 }
 
 /// The memory of this machine, or of the group that this process is confined to.
