@@ -1,7 +1,7 @@
 //! dahl's own format: one JSON array per line, each beginning with what it is.
 //!
-//! The first line is `["dahl-trace",2]`, the last one `["end",n]` with the number of lines before it, so that neither
-//! another version nor a file that was cut off is taken for a whole trace. In between, in this order:
+//! The first line is `["dahl-trace",2]`, the last one `["end",n]` with the number of lines before it, so that
+//! neither another version nor a file that was cut off is taken for a whole trace. In between, in this order:
 //!
 //! ```text
 //! ["clock",ticks per second]
@@ -17,8 +17,9 @@
 //! ["transfer",list,block,from,to,step,start,end]
 //! ```
 //!
-//! Where a kernel chooses its algorithm by itself, that follows the implementation's name and a slash. Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker `w`; the
-//! one after the last worker's is the program's.
+//! Where a kernel chooses its algorithm by itself, that follows the implementation's name and a slash.
+//! Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker
+//! `w`; the one after the last worker's is the program's.
 
 use super::json::quoted;
 use dahl_runtime::graph::{Edge, EdgeKind};

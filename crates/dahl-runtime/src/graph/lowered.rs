@@ -83,7 +83,7 @@ pub struct Task {
     /// The implementation's version.
     pub version: u32,
     /// The algorithms that its kernel takes, where it chooses by itself; see
-    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms).
+    /// [`Codelet::algorithms`](method@crate::codelet::Codelet::algorithms).
     pub algorithm: String,
     /// The element type it computes in.
     pub dtype: Dtype,

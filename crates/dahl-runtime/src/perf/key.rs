@@ -18,8 +18,8 @@ pub struct Key {
     /// The implementation's name.
     pub implementation: String,
     /// The algorithms that its kernel takes for these shapes, where it chooses by itself; see
-    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms). What one took says nothing about another
-    /// one.
+    /// [`Codelet::algorithms`](method@crate::codelet::Codelet::algorithms). What one took says nothing about
+    /// another one.
     pub algorithm: String,
     /// The implementation's version. What another version of a kernel took says nothing about this one.
     pub version: u32,

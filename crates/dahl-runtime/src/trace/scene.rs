@@ -27,7 +27,7 @@ pub struct TaskInfo {
     /// The implementation's version.
     pub version: u32,
     /// The algorithms that its kernel takes, where it chooses by itself; see
-    /// [`Codelet::algorithms`](crate::codelet::Codelet::algorithms).
+    /// [`Codelet::algorithms`](method@crate::codelet::Codelet::algorithms).
     pub algorithm: String,
     /// The element type it computes in.
     pub dtype: String,
