@@ -1,36 +1,42 @@
-//! Blocks of rows, vectorised over columns: per `k` one vector of `b` and one broadcast number of `a` per row. Each
-//! element of `c` is one chain of multiply-adds in the order of `k`, so that neither the blocking nor the instruction
-//! set shows in the bits. Where `b` is transposed, the vector is gathered from as many rows; the columns that do not
-//! fill a vector are computed along and not written.
+//! Blocks of rows, vectorised over columns: per `k` one vector of `b` and one broadcast number of `a` per
+//! row. Each element of `c` is one chain of multiply-adds in the order of `k`, so that neither the blocking
+//! nor the instruction set shows in the bits. Where `b` is transposed, the vector is gathered from as many
+//! rows; the columns that do not fill a vector are computed along and not written.
 
 use crate::real::Real;
-use crate::simd::{Simd, block_sizes, lanes_kernel, with_block};
+use crate::simd::{Kernel, Simd, block_sizes, with_block};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
-lanes_kernel!(nn, body_nn);
-lanes_kernel!(nt, body_nt);
-lanes_kernel!(tn, body_tn);
-lanes_kernel!(tt, body_tt);
-
-#[inline(always)]
-fn body_nn<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    body(s, call, false, false)
+pub(super) fn nn<T: Real>(call: &Call<'_>) -> Result<()> {
+    T::dispatch(MatMul::<false> { call, is_b_transposed: false })
 }
 
-#[inline(always)]
-fn body_nt<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    body(s, call, false, true)
+pub(super) fn nt<T: Real>(call: &Call<'_>) -> Result<()> {
+    T::dispatch(MatMul::<false> { call, is_b_transposed: true })
 }
 
-#[inline(always)]
-fn body_tn<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    body(s, call, true, false)
+pub(super) fn tn<T: Real>(call: &Call<'_>) -> Result<()> {
+    T::dispatch(MatMul::<true> { call, is_b_transposed: false })
 }
 
-#[inline(always)]
-fn body_tt<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    body(s, call, true, true)
+pub(super) fn tt<T: Real>(call: &Call<'_>) -> Result<()> {
+    T::dispatch(MatMul::<true> { call, is_b_transposed: true })
+}
+
+/// A call. Only whether `a` is transposed shows in the innermost loop, so only that is a constant.
+struct MatMul<'a, 'b, const A_TRANSPOSED: bool> {
+    call: &'a Call<'b>,
+    is_b_transposed: bool,
+}
+
+impl<T: Real, const A_TRANSPOSED: bool> Kernel<T> for MatMul<'_, '_, A_TRANSPOSED> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) -> Result<()> {
+        body(s, self.call, A_TRANSPOSED, self.is_b_transposed)
+    }
 }
 
 /// How many `k` are gathered at a time: 32 vectors are 2 kB, which stay in the first cache.

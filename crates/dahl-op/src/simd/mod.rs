@@ -1,9 +1,9 @@
 //! The vector vocabulary of the `lanes` kernels, and the choice of instruction set.
 //!
-//! A kernel is written once, generic over `Simd`, whose methods work lane by lane. It is compiled for AVX-512,
-//! for AVX2 with FMA, and for plain arrays, and the best one that the machine has runs. **Bits do not depend on
-//! which**: each method is exact or rounds as IEEE demands, multiply-adds are fused in all three, and sums across
-//! lanes follow one tree. Only the sign and payload of a NaN may differ.
+//! A kernel is written once, generic over `Simd`, whose methods work lane by lane. It is compiled for
+//! AVX-512, for AVX2 with FMA, and for plain arrays, and the best one that the machine has runs. **Bits do
+//! not depend on which**: each method is exact or rounds as IEEE demands, multiply-adds are fused in all
+//! three, and sums across lanes follow one tree. Only the sign and payload of a NaN may differ.
 //!
 //! A value of a `Simd` type proves that the machine has its instructions: it comes from detection alone. So
 //! kernels are safe code; unsafe stays in the files that name instructions.
@@ -40,7 +40,8 @@ pub(crate) enum Proof {
     Avx512(avx512::Avx512),
 }
 
-/// What kernels use on threads that were told nothing else: its place in [`Isa::available`], counted from 1, once it is known.
+/// What kernels use on threads that were told nothing else: its place in [`Isa::available`], counted from 1,
+/// once it is known.
 static EVERYWHERE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -81,7 +82,8 @@ impl Isa {
         })
     }
 
-    /// What kernels on this thread use: the best there is, unless [`Isa::use_everywhere`] or [`Isa::force`] says otherwise.
+    /// What kernels on this thread use: the best there is, unless [`Isa::use_everywhere`] or [`Isa::force`]
+    /// says otherwise.
     pub fn current() -> Isa {
         CURRENT.get().unwrap_or_else(|| {
             let available = Isa::available();
@@ -143,6 +145,19 @@ pub(crate) trait Kernel<T: Real> {
     type Output;
     /// The body.
     fn run<S: Simd<T>>(self, s: S) -> Self::Output;
+}
+
+/// Whether blocks of two dozen sums fit the registers of the current instruction set: kernels choose their
+/// blocks by it.
+pub(crate) struct IsWide;
+
+impl<T: Real> Kernel<T> for IsWide {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, _: S) -> bool {
+        S::ACCUMULATORS >= 24
+    }
 }
 
 /// Runs a kernel on the current instruction set; a macro because the bounds differ per element type.
@@ -215,8 +230,8 @@ pub(crate) trait Simd<T: Real>: Copy {
     /// Writes the transpose of a square of values: only moves, no arithmetic.
     fn transpose(self, from: &T::Block, to: &mut T::Block);
 
-    /// Eight vectors in one, by adding upper halves to lower halves in the order of [`Simd::sum`]: an eighth of the lanes, from lane
-    /// `i * LANES / 8` on, is what is left of vector `i`.
+    /// Eight vectors in one, by adding upper halves to lower halves in the order of [`Simd::sum`]: an eighth
+    /// of the lanes, from lane `i * LANES / 8` on, is what is left of vector `i`.
     #[inline(always)]
     fn fold(self, vectors: [Self::V; 8]) -> Self::V {
         let mut folded = T::ZERO_LANES;
@@ -300,15 +315,16 @@ macro_rules! lanes_kernel {
 }
 pub(crate) use lanes_kernel;
 
-/// Cuts `0..n` into as few blocks of at most `most` as possible, of nearly the same size, so that none is left
-/// with too few chains to hide the latency of additions.
+/// Cuts `0..n` into as few blocks of at most `most` as possible, of nearly the same size, so that none is
+/// left with too few chains to hide the latency of additions.
 #[inline(always)]
 pub(crate) fn block_sizes(n: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     let n_blocks = n.div_ceil(most);
     (0..n_blocks).map(move |block| n * block / n_blocks..n * (block + 1) / n_blocks)
 }
 
-/// Calls `$f::<T, S, SIZE>` with the block size as a constant; [`block_sizes`] yields at most 12.
+/// Calls `$f::<T, S, SIZE>` with the block size as a constant: at most 12, and at most as many as there are
+/// accumulators, so that larger blocks are not compiled for instruction sets with few registers.
 macro_rules! with_block {
     ($size:expr, $f:ident($($argument:expr),*)) => {
         match $size {
@@ -318,12 +334,12 @@ macro_rules! with_block {
             4 => $f::<T, S, 4>($($argument),*),
             5 => $f::<T, S, 5>($($argument),*),
             6 => $f::<T, S, 6>($($argument),*),
-            7 => $f::<T, S, 7>($($argument),*),
-            8 => $f::<T, S, 8>($($argument),*),
-            9 => $f::<T, S, 9>($($argument),*),
-            10 => $f::<T, S, 10>($($argument),*),
-            11 => $f::<T, S, 11>($($argument),*),
-            12 => $f::<T, S, 12>($($argument),*),
+            7 if const { S::ACCUMULATORS >= 7 } => $f::<T, S, 7>($($argument),*),
+            8 if const { S::ACCUMULATORS >= 8 } => $f::<T, S, 8>($($argument),*),
+            9 if const { S::ACCUMULATORS >= 9 } => $f::<T, S, 9>($($argument),*),
+            10 if const { S::ACCUMULATORS >= 10 } => $f::<T, S, 10>($($argument),*),
+            11 if const { S::ACCUMULATORS >= 11 } => $f::<T, S, 11>($($argument),*),
+            12 if const { S::ACCUMULATORS >= 12 } => $f::<T, S, 12>($($argument),*),
             size => unreachable!("a block of {size}"),
         }
     };

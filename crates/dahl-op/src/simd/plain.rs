@@ -1,4 +1,8 @@
 //! Vectors as plain arrays: for machines without the instruction sets that have a file of their own.
+//!
+//! Arithmetic is called and not inlined. Sixteen lanes of scalars in the place of every operation of every
+//! kernel were two fifths of all code and of the time to compile it, and a multiply-add calls a function per
+//! lane anyway where there is no instruction for it.
 
 use super::Simd;
 use crate::real::Real;
@@ -31,62 +35,62 @@ macro_rules! plain {
                 *to = value;
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn add(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] + b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn sub(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] - b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn mul(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] * b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn sqrt(self, a: Self::V) -> Self::V {
                 a.map($real::sqrt)
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn div(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| a[i] / b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
                 from_fn(|i| a[i].fused(b[i], c[i]))
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn gt(self, a: Self::V, b: Self::V) -> Self::M {
                 from_fn(|i| a[i] > b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn max(self, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn eq(self, a: Self::V, b: Self::V) -> Self::M {
                 from_fn(|i| a[i] == b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn beats(self, a: Self::V, b: Self::V) -> Self::M {
                 from_fn(|i| a[i] > b[i] || a[i].is_nan())
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn any_nan(self, a: Self::V, b: Self::V) -> bool {
                 a.iter().chain(&b).any(|value| value.is_nan())
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V {
                 from_fn(|i| if mask[i] { a[i] } else { b[i] })
             }
@@ -106,22 +110,22 @@ macro_rules! plain {
                 *to = value;
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn eq_bytes(self, a: Self::B, b: Self::B) -> Self::M {
                 from_fn(|i| a[i] == b[i])
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn select_bytes(self, mask: Self::M, a: Self::B, b: Self::B) -> Self::B {
                 from_fn(|i| if mask[i] { a[i] } else { b[i] })
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn widen(self, bytes: Self::B) -> Self::V {
                 bytes.map($real::from)
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn transpose(self, from: &[[$real; $lanes]; $lanes], to: &mut [[$real; $lanes]; $lanes]) {
                 *to = from_fn(|i| from_fn(|j| from[j][i]));
             }
