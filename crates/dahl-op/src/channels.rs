@@ -1,12 +1,12 @@
-//! Work per channel, for batch normalisation: sums over the samples and pixels of a channel, and the count that they
-//! are divided by.
+//! Work per channel, for batch normalisation: sums over the samples and pixels of a channel, and the count
+//! that they are divided by.
 
 use super::real::Real;
 use super::simd::Simd;
 use dahl_runtime::array::{Region, Shape};
 
-/// How many values a channel has in the whole array `[n,c,y,x]`. Every tile divides its share of a mean by this number,
-/// so that the shares add up to the mean.
+/// How many values a channel has in the whole array `[n,c,y,x]`. Every tile divides its share of a mean by
+/// this number, so that the shares add up to the mean.
 pub(crate) fn count<T: Real>(extent: &Shape) -> T {
     T::from_f64((extent[0] * extent[2] * extent[3]) as f64)
 }
@@ -31,16 +31,17 @@ impl Planes {
         Planes { n_samples: shape[0], n_channels: shape[1], len: shape[2] * shape[3] }
     }
 
-    /// Where the vectors of each channel lie: the channel, counted from the first, and the range; group by group.
+    /// Where the vectors of each channel lie: the channel, counted from the first, and the range; group by
+    /// group.
     #[inline(always)]
     pub(crate) fn each<T: Real>(self) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
         let n_planes = self.n_samples.div_ceil(T::LANES) * self.n_channels;
         (0..n_planes).map(move |plane| (plane % self.n_channels, plane * self.len..(plane + 1) * self.len))
     }
 
-    /// The sums of `A` things over all vectors of channel `c`; `values` says what a vector contributes. Four chains of
-    /// additions hide their latency. Formed lane by lane over all groups and then across lanes; padding lanes are
-    /// left out.
+    /// The sums of `A` things over all vectors of channel `c`; `values` says what a vector contributes. Four
+    /// chains of additions hide their latency. Formed lane by lane over all groups and then across lanes;
+    /// padding lanes are left out.
     #[inline(always)]
     pub(crate) fn sums<T: Real, S: Simd<T>, const A: usize>(
         self,

@@ -1,16 +1,16 @@
 //! Elementwise codelets: the reference and the vectorised version of a function of one or two numbers.
 //!
-//! Both come from the same scalar function, so that they have the same bits. The vectorised version works on flat
-//! memory, a vector's worth of elements at a time; compiled for an instruction set, the loop over the elements of a
-//! piece becomes vector instructions.
+//! Both come from the same scalar function, so that they have the same bits. The vectorised version works on
+//! flat memory, a vector's worth of elements at a time; compiled for an instruction set, the loop over the
+//! elements of a piece becomes vector instructions.
 
 use super::real::Real;
 use super::simd::Simd;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
-/// Defines `reference` and `lanes::kernel` for `$function`, which gets the call (for its parameters) and returns
-/// the function to apply to every element.
+/// Defines `reference` and `lanes::kernel` for `$function`, which gets the call (for its parameters) and
+/// returns the function to apply to every element.
 macro_rules! elementwise {
     ($map:ident, $function:ident) => {
         fn reference<T: $crate::real::Real>(

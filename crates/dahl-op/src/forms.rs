@@ -6,9 +6,9 @@
 //! - in place, where input and output are indexed alike: `op::add_self(&mut a, &b)?`
 //! - into a new array of an arena: `let y = op::add_init(&work, &a, &b)?`
 //!
-//! Arguments come in the order inputs, parameters, outputs. Each call checks shapes, submits one task and returns
-//! at once; the best implementation that can take the arrays as they lie in memory is taken. An error names the
-//! line of the caller.
+//! Arguments come in the order inputs, parameters, outputs. Each call checks shapes, submits one task and
+//! returns at once; the best implementation that can take the arrays as they lie in memory is taken. An error
+//! names the line of the caller.
 //!
 //! ```
 //! use dahl_op as op;
@@ -42,12 +42,12 @@ pub(crate) fn extents<const R: usize>(shape: Option<&Shape>) -> [usize; R] {
 /// }
 /// ```
 ///
-/// After the name stand the type parameters: `<T>` for an element type that is computed in, `<T, R>` for that and
-/// a rank, `<E>` and `<E, R>` for any element type, `<>` for none. Then come the inputs, after `; ints` and
-/// `; scalars` the names of parameters, and the outputs, all in the order of the codelet's line. The form into
-/// given outputs is always there. `init NAME` adds the one whose outputs' shapes are inferred, `in_place NAME` the
-/// one that writes its result to the first array in its list, which names all inputs, the others in order. The
-/// codelet is the one called `CODELET`, or the one after `of`.
+/// After the name stand the type parameters: `<T>` for an element type that is computed in, `<T, R>` for that
+/// and a rank, `<E>` and `<E, R>` for any element type, `<>` for none. Then come the inputs, after `; ints`
+/// and `; scalars` the names of parameters, and the outputs, all in the order of the codelet's line. The form
+/// into given outputs is always there. `init NAME` adds the one whose outputs' shapes are inferred,
+/// `in_place NAME` the one that writes its result to the first array in its list, which names all inputs, the
+/// others in order. The codelet is the one called `CODELET`, or the one after `of`.
 macro_rules! forms {
     ($($(#[$doc:meta])* $name:ident<$($generic:ident),*> $inputs:tt -> $outputs:tt
         $(, init $init:ident)? $(, in_place $in_place:ident $arrays:tt)? $(, of $codelet:ident)?)+) => {

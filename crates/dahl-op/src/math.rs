@@ -1,8 +1,9 @@
 //! Exponential and logarithm of our own: the bits of libm's depend on the machine and its version.
 //!
-//! Both are free of branches, so that the compiler vectorises a loop over them, and every operation in them is
-//! exact or rounded by the IEEE rules, so that vectorising changes no bit. Relative errors stay below 2e-16 for
-//! `f64` and 1 ulp for `f32`, subnormal results of `exp` included; infinities, zeros and NaN come out as in C.
+//! Both are free of branches, so that the compiler vectorises a loop over them, and every operation in them
+//! is exact or rounded by the IEEE rules, so that vectorising changes no bit. Relative errors stay below
+//! 2e-16 for `f64` and 1 ulp for `f32`, subnormal results of `exp` included; infinities, zeros and NaN come
+//! out as in C.
 
 /// The type-dependent halves of both functions: same formula, other constants.
 macro_rules! exp_ln {
@@ -33,8 +34,9 @@ macro_rules! exp_ln {
             power * scale(half) * scale(n.wrapping_sub(half))
         }
 
-        /// `ln x`: with `x = 2^n (1 + f)`, `1 + f` within a factor √2 of 1, and `s = f / (2 + f)`, the series of
-        /// `ln(1 + f) = 2 atanh(s) = f - (f²/2 - s (f²/2 + R(s²)))`, in which only small terms are rounded.
+        /// `ln x`: with `x = 2^n (1 + f)`, `1 + f` within a factor √2 of 1, and `s = f / (2 + f)`, the series
+        /// of `ln(1 + f) = 2 atanh(s) = f - (f²/2 - s (f²/2 + R(s²)))`, in which only small terms are
+        /// rounded.
         #[inline(always)]
         pub(crate) fn $ln(x: $real) -> $real {
             let is_tiny = x < $real::MIN_POSITIVE;
@@ -92,7 +94,8 @@ exp_ln!(exp_f64, ln_f64, f64, u64, 52, 1023,
 mod tests {
     use super::*;
 
-    /// Relative error of `ours` in units of the last place of `exact`, or 0 where both are the same special value.
+    /// Relative error of `ours` in units of the last place of `exact`, or 0 where both are the same special
+    /// value.
     fn error_f32(ours: f32, exact: f64) -> f64 {
         let expected = exact as f32;
         if ours.to_bits() == expected.to_bits() || ours.is_nan() && exact.is_nan() {

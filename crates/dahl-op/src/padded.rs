@@ -59,7 +59,8 @@ impl Span {
     }
 }
 
-/// Copies a plane of pixels with zeros around it: `to` gets what the spans cover, and zeros where there is padding.
+/// Copies a plane of pixels with zeros around it: `to` gets what the spans cover, and zeros where there is
+/// padding.
 #[inline(always)]
 pub(crate) fn copy_inside<T: Real, S: Simd<T>>(
     s: S,

@@ -1,5 +1,5 @@
-//! Random numbers by counter: value `i` of stream `s` depends on the seed, `s` and `i` alone, so it is the same on
-//! any machine, in any order, on any number of workers.
+//! Random numbers by counter: value `i` of stream `s` depends on the seed, `s` and `i` alone, so it is the
+//! same on any machine, in any order, on any number of workers.
 
 /// A stream of random numbers.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ impl Stream {
     }
 }
 
-/// A bijection of 64-bit words in which every input bit affects every output bit (multiplications by odd constants
-/// and xor-shifts, the finaliser of SplitMix64).
+/// A bijection of 64-bit words in which every input bit affects every output bit (multiplications by odd
+/// constants and xor-shifts, the finaliser of SplitMix64).
 #[inline(always)]
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

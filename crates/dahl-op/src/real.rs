@@ -85,7 +85,8 @@ pub(crate) trait Real:
     fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes);
     /// [`Call::map2_flat`] in pieces of one lane vector.
     fn map2_flat(call: &Call<'_>, f: impl Fn(Self::Lanes, Self::Lanes) -> Self::Lanes);
-    /// Lends memory in lanes, aligned to cache lines, with anything in it. The thread keeps it for the next call.
+    /// Lends memory in lanes, aligned to cache lines, with anything in it. The thread keeps it for the next
+    /// call.
     fn scratch<R>(len: usize, f: impl FnOnce(&mut [Self::Lanes]) -> R) -> R;
     /// Runs a kernel with the best instruction set of this machine.
     fn dispatch<K: Kernel<Self>>(kernel: K) -> K::Output;

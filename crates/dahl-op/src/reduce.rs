@@ -1,9 +1,9 @@
 //! Reductions: sum, mean, minimum and maximum, of whole arrays and along one axis.
 //!
-//! Each of the four has five codelets, from one declaration: `x[..] -> y[]` over everything, and one for each of the
-//! up to four axes that can be reduced. Several axes are reduced one after the other. A tile reduces what it has,
-//! and partial results are combined in order; a mean divides by the extent of the whole array in every tile, so that
-//! the parts of a mean add up to it however it is cut.
+//! Each of the four has five codelets, from one declaration: `x[..] -> y[]` over everything, and one for each
+//! of the up to four axes that can be reduced. Several axes are reduced one after the other. A tile reduces
+//! what it has, and partial results are combined in order; a mean divides by the extent of the whole array in
+//! every tile, so that the parts of a mean add up to it however it is cut.
 
 use super::Float;
 use super::real::Real;
@@ -38,8 +38,8 @@ pub(crate) fn whole<T: Real, F: Fold>(call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// [`whole`] on contiguous memory: four vectors of partial results, put together in one order for every instruction
-/// set. Chains this short also keep the rounding of long sums small.
+/// [`whole`] on contiguous memory: four vectors of partial results, put together in one order for every
+/// instruction set. Chains this short also keep the rounding of long sums small.
 pub(crate) fn whole_flat<T: Real, F: Fold>(call: &Call<'_>) -> Result<()> {
     T::dispatch(WholeFlat::<F>(call, PhantomData))
 }
@@ -104,8 +104,9 @@ pub(crate) fn along<T: Real, F: Fold, const AXIS: usize>(call: &Call<'_>) -> Res
     Ok(())
 }
 
-/// Declares the codelets of a reduction and their call forms. `$fold` says how numbers are put together, `$how` how
-/// partial results are, in the notation of index relations; `$argument` is the kind of sample it is tried on.
+/// Declares the codelets of a reduction and their call forms. `$fold` says how numbers are put together,
+/// `$how` how partial results are, in the notation of index relations; `$argument` is the kind of sample it
+/// is tried on.
 macro_rules! reductions {
     (
         $doc:literal, $name:literal, $how:literal, $fold:ident, $tolerance:ident, $argument:ident,
@@ -277,7 +278,8 @@ pub(crate) fn reduce_axes<'m, T: Float, const R: usize, const S: usize>(
     Ok(y)
 }
 
-/// Refuses axes that an array with `R` dimensions does not have or that leave other than `S`; they are sorted.
+/// Refuses axes that an array with `R` dimensions does not have or that leave other than `S`; they are
+/// sorted.
 #[track_caller]
 fn check_axes<const R: usize, const S: usize>(codelets: &[&Codelet; 4], axes: &[usize]) -> Result<()> {
     let distinct = axes.windows(2).all(|pair| pair[0] != pair[1]);

@@ -1,5 +1,5 @@
-//! Sums over samples in lanes: over planes, which is the gradient of a convolution's bias, and across the lanes of many vectors; and whether all
-//! that is summed is finite.
+//! Sums over samples in lanes: over planes, which is the gradient of a convolution's bias, and across the
+//! lanes of many vectors; and whether all that is summed is finite.
 
 use super::real::Real;
 use super::simd::Simd;
@@ -95,8 +95,8 @@ pub(crate) fn load_some<T: Real, S: Simd<T>>(s: S, from: &[T]) -> S::V {
     s.load(&some)
 }
 
-/// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are added side by side, which
-/// takes a transposition.
+/// The sums over the lanes of each vector, in the order of [`Simd::sum`]; as many as there are lanes are
+/// added side by side, which takes a transposition.
 #[inline(always)]
 pub(crate) fn across<T: Real, S: Simd<T>>(s: S, vectors: &[T::Lanes], sums: &mut [T]) {
     for (vectors, sums) in vectors.chunks(T::LANES).zip(sums.chunks_mut(T::LANES)) {
@@ -152,8 +152,9 @@ pub(crate) fn are_finite<T: Real>(values: &[T]) -> bool {
     values.iter().fold(true, |so_far, value| so_far & value.is_finite())
 }
 
-/// Whether all weights, and all values of so many samples, are so small that nothing overflows in sums and differences of few of them
-/// that would not overflow without. The lanes of samples that do not exist may hold anything.
+/// Whether all weights, and all values of so many samples, are so small that nothing overflows in sums and
+/// differences of few of them that would not overflow without. The lanes of samples that do not exist may
+/// hold anything.
 #[inline(always)]
 pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
     s: S,
@@ -162,7 +163,8 @@ pub(crate) fn are_moderate<T: Real, S: Simd<T>>(
     n_samples: usize,
 ) -> bool {
     const CHAINS: usize = 4;
-    // Products of the largest moderate values, summed up over a hundred channels, are below the power of two that overflows.
+    // Products of the largest moderate values, summed up over a hundred channels, are below the power of two
+    // that overflows.
     let moderate = if size_of::<T>() == 4 { 56 } else { 500 };
     let bound = f64::powi(2.0, moderate);
     if !weights.iter().fold(true, |so_far, w| so_far & (w.widen().abs() < bound)) {

@@ -3,8 +3,8 @@
 use super::real::Real;
 use super::simd::Simd;
 
-/// Updates `state` from `inputs`, all equally long, vector by vector. The last piece is filled up with zeros whose images
-/// are dropped, so that every element goes through the same instructions.
+/// Updates `state` from `inputs`, all equally long, vector by vector. The last piece is filled up with zeros
+/// whose images are dropped, so that every element goes through the same instructions.
 #[inline(always)]
 pub(crate) fn update<T: Real, S: Simd<T>, const I: usize, const O: usize>(
     s: S,

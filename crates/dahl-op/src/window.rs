@@ -19,8 +19,8 @@ impl Window {
         (output * self.stride + tap).checked_sub(self.pad).filter(|input| inputs.contains(input))
     }
 
-    /// Whether windows of `size` are squares of two side by side, the first at the first pixel and the last inside of the image, by
-    /// rows and columns of pixels and of windows.
+    /// Whether windows of `size` are squares of two side by side, the first at the first pixel and the last
+    /// inside of the image, by rows and columns of pixels and of windows.
     pub(crate) fn is_side_by_side(
         self,
         size: usize,
@@ -79,8 +79,8 @@ impl Window {
         lo..hi.max(lo)
     }
 
-    /// How the pixels `first`, `first + stride`, … are covered: by every `stride`-th of `taps`, of the windows in
-    /// `outputs`.
+    /// How the pixels `first`, `first + stride`, … are covered: by every `stride`-th of `taps`, of the
+    /// windows in `outputs`.
     #[inline(always)]
     pub(crate) fn cover(self, first: usize, taps: &Range<usize>, outputs: &Range<usize>) -> Cover {
         let from_first = first + self.pad;
@@ -97,8 +97,8 @@ impl Window {
     }
 }
 
-/// Which windows cover a row of pixels that are a stride apart: tap `tap + m * stride` of output `output + j - m` lies
-/// on pixel `j`, where that output exists.
+/// Which windows cover a row of pixels that are a stride apart: tap `tap + m * stride` of output
+/// `output + j - m` lies on pixel `j`, where that output exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cover {
     /// The first tap.
@@ -136,7 +136,8 @@ impl Sizes {
         Self::of(draw, size, stride)
     }
 
-    /// The usual windows, which have kernels of their own: three or five taps that move by one, on an even number of columns.
+    /// The usual windows, which have kernels of their own: three or five taps that move by one, on an even
+    /// number of columns.
     pub(crate) fn draw_usual(draw: &mut Draw) -> Self {
         let size = [3, 5][draw.below(2)];
         let sizes = Self::of(draw, size, 1);
@@ -146,8 +147,8 @@ impl Sizes {
         Sizes { c: sizes.c.min(7), image, out: [rows, columns], ..sizes }
     }
 
-    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels, or 5x5 taps for so many outputs, that other kernels are
-    /// used.
+    /// Those of [`Sizes::draw`], and sometimes 3x3 taps over so many channels, or 5x5 taps for so many
+    /// outputs, that other kernels are used.
     pub(crate) fn draw_convolution(draw: &mut Draw) -> Self {
         match draw.below(5) {
             0 => return Self::draw_five(draw),
@@ -160,7 +161,8 @@ impl Sizes {
         Sizes { c, k, ..sizes }
     }
 
-    /// 5x5 taps that move by one, for so many outputs, and half of the time over so many channels, that other kernels are used.
+    /// 5x5 taps that move by one, for so many outputs, and half of the time over so many channels, that other
+    /// kernels are used.
     pub(crate) fn draw_five(draw: &mut Draw) -> Self {
         let (size, pad) = (5, draw.between(0, 3));
         let (out, c, k) = if draw.below(2) == 0 {

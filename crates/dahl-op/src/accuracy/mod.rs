@@ -1,5 +1,5 @@
-//! How many samples are classified right: `correct = Σ_n [argmax_k x[n,k] = label_n]`, in the compute type, with the same
-//! choice among equal values and NaN as `argmax`. Bytes: `x` read once.
+//! How many samples are classified right: `correct = Σ_n [argmax_k x[n,k] = label_n]`, in the compute type,
+//! with the same choice among equal values and NaN as `argmax`. Bytes: `x` read once.
 
 mod lanes;
 

@@ -1,8 +1,8 @@
 //! A step of Adam, as in PyTorch, over a flat range of parameters.
 //!
 //! `g' = g + decay p`, `m += (1 - β₁)(g' - m)`, `v = β₂ v + (1 - β₂) g'²`,
-//! `p -= lr / (1 - β₁ᵗ) m / (sqrt(v) / sqrt(1 - β₂ᵗ) + eps)` where `t - 1` steps were taken before, which `step` counts. Both
-//! moments start at zero. Bytes: four elements read, three written.
+//! `p -= lr / (1 - β₁ᵗ) m / (sqrt(v) / sqrt(1 - β₂ᵗ) + eps)` where `t - 1` steps were taken before, which
+//! `step` counts. Both moments start at zero. Bytes: four elements read, three written.
 
 mod lanes;
 

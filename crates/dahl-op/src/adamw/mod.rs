@@ -1,5 +1,5 @@
-//! A step of AdamW, as in PyTorch: `adam`, except that the weight decay does not go through the moments but shrinks the
-//! parameters beforehand, `p *= 1 - lr decay`. Bytes: four elements read, three written.
+//! A step of AdamW, as in PyTorch: `adam`, except that the weight decay does not go through the moments but
+//! shrinks the parameters beforehand, `p *= 1 - lr decay`. Bytes: four elements read, three written.
 
 mod lanes;
 

@@ -1,4 +1,5 @@
-//! The same value added to every element: `y = x + value`. May run in place. Bytes: one element read, one written.
+//! The same value added to every element: `y = x + value`. May run in place. Bytes: one element read, one
+//! written.
 
 use super::real::Real;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};

@@ -1,5 +1,5 @@
-//! The most likely class of each sample: `class[n] = argmax_k x[n,k]`, the first of equal values; a NaN counts as largest,
-//! as in PyTorch. Bytes: `x` read once, four bytes written per sample.
+//! The most likely class of each sample: `class[n] = argmax_k x[n,k]`, the first of equal values; a NaN
+//! counts as largest, as in PyTorch. Bytes: `x` read once, four bytes written per sample.
 
 mod lanes;
 

@@ -1,8 +1,8 @@
 //! Mean over sliding windows.
 //!
-//! `y[n,c,oy,ox] = Σ x[n,c,oy*s+ky-p,ox*s+kx-p] / k²` over `ky, kx < k`. Padding counts as zeros, so that every window
-//! divides by the same number, as in PyTorch by default. Windows stay whole, so that each is divided once. Bytes: `x`
-//! read once, `y` written once.
+//! `y[n,c,oy,ox] = Σ x[n,c,oy*s+ky-p,ox*s+kx-p] / k²` over `ky, kx < k`. Padding counts as zeros, so that
+//! every window divides by the same number, as in PyTorch by default. Windows stay whole, so that each is
+//! divided once. Bytes: `x` read once, `y` written once.
 
 mod lanes;
 

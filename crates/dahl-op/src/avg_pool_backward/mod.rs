@@ -1,7 +1,7 @@
 //! The gradient of average pooling: each window's gradient is shared out evenly over its pixels.
 //!
-//! `dx[n,c,iy,ix] = Σ dy[n,c,oy,ox] / k²` over the windows that cover the pixel; windows may overlap, and pixels under
-//! none get zero. What falls on padding is lost. Bytes: `dy` read once, `dx` written once.
+//! `dx[n,c,iy,ix] = Σ dy[n,c,oy,ox] / k²` over the windows that cover the pixel; windows may overlap, and
+//! pixels under none get zero. What falls on padding is lost. Bytes: `dy` read once, `dx` written once.
 
 mod lanes;
 

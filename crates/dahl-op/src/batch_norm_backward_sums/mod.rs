@@ -1,7 +1,8 @@
-//! Batch normalisation, backward: the two sums per channel that every gradient needs, which are also the gradients of
-//! `gamma` and `beta`.
+//! Batch normalisation, backward: the two sums per channel that every gradient needs, which are also the
+//! gradients of `gamma` and `beta`.
 //!
-//! `dgamma[c] = Σ_{n,y,x} dy (x - mean[c]) / sqrt(var[c] + eps)` and `dbeta[c] = Σ_{n,y,x} dy`. Bytes: `x` and `dy` read once.
+//! `dgamma[c] = Σ_{n,y,x} dy (x - mean[c]) / sqrt(var[c] + eps)` and `dbeta[c] = Σ_{n,y,x} dy`. Bytes: `x`
+//! and `dy` read once.
 
 mod lanes;
 

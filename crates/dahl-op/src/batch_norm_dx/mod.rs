@@ -1,7 +1,9 @@
-//! Batch normalisation, backward: the gradient of the input, through the mean and the variance of the batch too.
+//! Batch normalisation, backward: the gradient of the input, through the mean and the variance of the batch
+//! too.
 //!
 //! With `x̂ = (x - mean) / sqrt(var + eps)` and the `N` values of a channel in the whole array,
-//! `dx = gamma / sqrt(var + eps) (dy - dbeta / N - x̂ dgamma / N)`. Bytes: `x` and `dy` read once, `dx` written once.
+//! `dx = gamma / sqrt(var + eps) (dy - dbeta / N - x̂ dgamma / N)`. Bytes: `x` and `dy` read once, `dx`
+//! written once.
 
 mod lanes;
 

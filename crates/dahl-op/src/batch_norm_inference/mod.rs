@@ -1,5 +1,5 @@
-//! Batch normalisation in inference: `batch_norm_normalise` with the running statistics in place of the batch's. Bytes:
-//! `x` read once, `out` written once.
+//! Batch normalisation in inference: `batch_norm_normalise` with the running statistics in place of the
+//! batch's. Bytes: `x` read once, `out` written once.
 
 mod lanes;
 

@@ -1,7 +1,7 @@
 //! Batch normalisation, first of all: the mean of each channel over samples and pixels.
 //!
-//! `mean[c] = Σ_{n,y,x} x[n,c,y,x] / N` with the `N` values that a channel has in the whole array: each tile divides its own
-//! sum, and the tiles add up to the mean. Bytes: `x` read once.
+//! `mean[c] = Σ_{n,y,x} x[n,c,y,x] / N` with the `N` values that a channel has in the whole array: each tile
+//! divides its own sum, and the tiles add up to the mean. Bytes: `x` read once.
 
 mod lanes;
 

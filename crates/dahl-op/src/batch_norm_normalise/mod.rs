@@ -1,5 +1,5 @@
-//! Batch normalisation in training: `out = gamma (x - mean) / sqrt(var + eps) + beta` per channel, with mean and biased
-//! variance of the batch. Bytes: `x` read once, `out` written once.
+//! Batch normalisation in training: `out = gamma (x - mean) / sqrt(var + eps) + beta` per channel, with mean
+//! and biased variance of the batch. Bytes: `x` read once, `out` written once.
 
 mod lanes;
 

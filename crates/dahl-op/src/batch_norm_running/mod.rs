@@ -1,7 +1,7 @@
 //! Batch normalisation: the running statistics move towards those of the batch, as in PyTorch.
 //!
-//! `running_mean = (1 - m) running_mean + m mean` and the same for the variance, which is made unbiased on the way:
-//! `var N / (N - 1)`. Bytes: four elements read, two written per channel.
+//! `running_mean = (1 - m) running_mean + m mean` and the same for the variance, which is made unbiased on
+//! the way: `var N / (N - 1)`. Bytes: four elements read, two written per channel.
 
 mod lanes;
 
@@ -9,7 +9,8 @@ use super::real::Real;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 use dahl_runtime::{Error, ErrorKind, Result};
 
-/// Running statistics towards `mean` and `var`; scalars: the momentum `m` and `N`, the values per channel of the batch.
+/// Running statistics towards `mean` and `var`; scalars: the momentum `m` and `N`, the values per channel of
+/// the batch.
 pub static CODELET: Codelet = Codelet::new(
     "batch_norm_running",
     "mean[c] var[c] running_mean[c] running_var[c] -> running_mean[c] running_var[c]",

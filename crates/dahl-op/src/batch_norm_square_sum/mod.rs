@@ -1,8 +1,8 @@
 //! Batch normalisation: the variance of each channel, as the sum of squares around its mean.
 //!
-//! `var[c] = Σ_{n,y,x} (x[n,c,y,x] - mean[c])² / N` with the `N` values that a channel has in the whole array. Squares are
-//! taken around the mean because a difference of mean squares cancels. This is the biased variance, with which batches
-//! are normalised; `batch_norm_running` makes it unbiased. Bytes: `x` read once.
+//! `var[c] = Σ_{n,y,x} (x[n,c,y,x] - mean[c])² / N` with the `N` values that a channel has in the whole
+//! array. Squares are taken around the mean because a difference of mean squares cancels. This is the biased
+//! variance, with which batches are normalised; `batch_norm_running` makes it unbiased. Bytes: `x` read once.
 
 mod lanes;
 

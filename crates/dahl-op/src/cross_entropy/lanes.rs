@@ -1,5 +1,5 @@
-//! Lanes over samples: each lane picks the probability of its own label, and the logarithms of a group are one vector.
-//! The labels of padding lanes are not looked at.
+//! Lanes over samples: each lane picks the probability of its own label, and the logarithms of a group are
+//! one vector. The labels of padding lanes are not looked at.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

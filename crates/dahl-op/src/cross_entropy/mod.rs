@@ -1,8 +1,9 @@
-//! Cross-entropy of probabilities with class labels: `loss = Σ_n -ln p[n,label_n] / N`, where `N` is the batch size of the
-//! whole array, so that the tiles of a batch add up to its mean. A label without a probability is an error.
+//! Cross-entropy of probabilities with class labels: `loss = Σ_n -ln p[n,label_n] / N`, where `N` is the
+//! batch size of the whole array, so that the tiles of a batch add up to its mean. A label without a
+//! probability is an error.
 //!
-//! Where the probabilities come from a softmax, `softmax_ce` is faster and more accurate: it never forms them. Bytes:
-//! one element and a byte read per sample.
+//! Where the probabilities come from a softmax, `softmax_ce` is faster and more accurate: it never forms
+//! them. Bytes: one element and a byte read per sample.
 
 mod lanes;
 

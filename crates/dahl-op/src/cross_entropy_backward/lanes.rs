@@ -1,5 +1,5 @@
-//! Lanes over samples: a class vector at a time, zero where the label of a lane is another class. The labels of padding
-//! lanes are not looked at.
+//! Lanes over samples: a class vector at a time, zero where the label of a lane is another class. The labels
+//! of padding lanes are not looked at.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

@@ -1,5 +1,6 @@
-//! The gradient of the cross-entropy of probabilities: `dp[n,k] = -1 / (p[n,k] N)` at the label, 0 elsewhere, where `N` is
-//! the batch size of the whole array. A label without a probability is an error. Bytes: `p` read once, `dp` written once.
+//! The gradient of the cross-entropy of probabilities: `dp[n,k] = -1 / (p[n,k] N)` at the label, 0 elsewhere,
+//! where `N` is the batch size of the whole array. A label without a probability is an error. Bytes: `p` read
+//! once, `dp` written once.
 
 mod lanes;
 

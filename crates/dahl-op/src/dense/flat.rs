@@ -1,5 +1,5 @@
-//! Samples one after another: vectors of inputs, and as many outputs at a time as there are lanes, whose sums are then added up across
-//! lanes. What is left of the inputs fills a vector with zeros.
+//! Samples one after another: vectors of inputs, and as many outputs at a time as there are lanes, whose sums
+//! are then added up across lanes. What is left of the inputs fills a vector with zeros.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

@@ -1,6 +1,6 @@
-//! A block of outputs in registers, lanes over samples: per input one vector of `x` and one broadcast weight per
-//! output. Each output is one chain of multiply-adds in the order of the inputs, so that the blocking, which
-//! differs between instruction sets, cannot show in the bits.
+//! A block of outputs in registers, lanes over samples: per input one vector of `x` and one broadcast weight
+//! per output. Each output is one chain of multiply-adds in the order of the inputs, so that the blocking,
+//! which differs between instruction sets, cannot show in the bits.
 
 use crate::real::Real;
 use crate::simd::{Simd, block_sizes, lanes_kernel, with_block};

@@ -1,5 +1,6 @@
-//! Sums over groups lane by lane, and then across lanes, of as many outputs at a time as there are lanes: a square of
-//! sums is transposed, and halves of its rows are added to halves. Every sum has the order of `plane_sums`.
+//! Sums over groups lane by lane, and then across lanes, of as many outputs at a time as there are lanes: a
+//! square of sums is transposed, and halves of its rows are added to halves. Every sum has the order of
+//! `plane_sums`.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

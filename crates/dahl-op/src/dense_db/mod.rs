@@ -1,4 +1,5 @@
-//! The gradient of a fully connected layer's bias: `db[o] = Σ_n dy[n,o]`. Bytes: `dy` read once, `db` written.
+//! The gradient of a fully connected layer's bias: `db[o] = Σ_n dy[n,o]`. Bytes: `dy` read once, `db`
+//! written.
 
 mod flat;
 mod lanes;

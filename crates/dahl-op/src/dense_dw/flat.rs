@@ -1,5 +1,5 @@
-//! Samples one after another: vectors of inputs, to which all samples are added, times their gradients. Each weight is one chain of
-//! multiply-adds in the order of the samples.
+//! Samples one after another: vectors of inputs, to which all samples are added, times their gradients. Each
+//! weight is one chain of multiply-adds in the order of the samples.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

@@ -1,7 +1,7 @@
-//! Vectors over inputs instead of samples, because the sum runs over samples: squares of inputs by samples are
-//! transposed in registers, those of some groups of samples at a time, and each sample then adds `dy[n,o] * x[n, i..]`
-//! to a block of rows of `dw`. Only the samples that exist are added, in their order; each weight is one chain of
-//! multiply-adds.
+//! Vectors over inputs instead of samples, because the sum runs over samples: squares of inputs by samples
+//! are transposed in registers, those of some groups of samples at a time, and each sample then adds
+//! `dy[n,o] * x[n, i..]` to a block of rows of `dw`. Only the samples that exist are added, in their order;
+//! each weight is one chain of multiply-adds.
 
 use crate::real::Real;
 use crate::simd::{Simd, block_sizes, lanes_kernel, with_block};
@@ -11,7 +11,8 @@ use std::ops::Range;
 
 lanes_kernel!(dense_dw, body);
 
-/// Groups of samples that are added at a time: two vectors of inputs of all their samples are half of the first cache.
+/// Groups of samples that are added at a time: two vectors of inputs of all their samples are half of the
+/// first cache.
 const GROUPS: usize = 8;
 
 /// Some groups of samples of a call, `x` and `dy` in lanes from the first of them.
@@ -80,13 +81,14 @@ impl<T: Real> Job<'_, T> {
         first
     }
 
-    /// One group of samples, one vector of inputs at a time from `first`: what is read and written for a block weighs as much as its few
-    /// sums, so as many rows as possible share the vector.
+    /// One group of samples, one vector of inputs at a time from `first`: what is read and written for a
+    /// block weighs as much as its few sums, so as many rows as possible share the vector.
     #[inline(always)]
     fn vectors<S: Simd<T>>(&self, s: S, first: usize, dw: &mut [T]) {
         let mut panel = [T::ZERO_BLOCK];
         for first in (first..self.n_inputs).step_by(T::LANES) {
-            // The last inputs make up a vector together with some that are done, which are then left as they are.
+            // The last inputs make up a vector together with some that are done, which are then left as they
+            // are.
             let start = first.min(self.n_inputs.saturating_sub(T::LANES));
             self.transpose::<S, 1>(s, start, &mut panel);
             for outputs in block_sizes(self.n_outputs, S::ACCUMULATORS.min(12)) {
@@ -113,8 +115,8 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// Transposes `V` vectors of inputs from `first` of all groups, those of vector `v` of group `g` into square `g * V + v`. There are
-    /// zeros where there are no inputs.
+    /// Transposes `V` vectors of inputs from `first` of all groups, those of vector `v` of group `g` into
+    /// square `g * V + v`. There are zeros where there are no inputs.
     #[inline(always)]
     fn transpose<S: Simd<T>, const V: usize>(&self, s: S, first: usize, panel: &mut [T::Block]) {
         for group in 0..self.n_samples.div_ceil(T::LANES) {
@@ -133,8 +135,8 @@ impl<T: Real> Job<'_, T> {
         }
     }
 
-    /// Adds the products of all samples to `O` rows from `o`, `V` vectors wide, the first of which begins where `dw` does. The first
-    /// `n_done` inputs are left as they are. Returns `O`.
+    /// Adds the products of all samples to `O` rows from `o`, `V` vectors wide, the first of which begins
+    /// where `dw` does. The first `n_done` inputs are left as they are. Returns `O`.
     #[inline(always)]
     fn block<S: Simd<T>, const O: usize, const V: usize>(
         &self,

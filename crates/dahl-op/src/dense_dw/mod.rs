@@ -1,5 +1,5 @@
-//! The gradient of a fully connected layer's weights: `dw[o,i] = Σ_n dy[n,o] x[n,i]`. Bytes: `x` and `dy` read
-//! once, `dw` written once per group of samples.
+//! The gradient of a fully connected layer's weights: `dw[o,i] = Σ_n dy[n,o] x[n,i]`. Bytes: `x` and `dy`
+//! read once, `dw` written once per group of samples.
 
 mod flat;
 mod lanes;

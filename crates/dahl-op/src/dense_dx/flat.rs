@@ -1,5 +1,5 @@
-//! Samples one after another: vectors of inputs, to which some rows of weights at a time are added, times their gradients. Each input is
-//! one chain of multiply-adds in the order of the outputs.
+//! Samples one after another: vectors of inputs, to which some rows of weights at a time are added, times
+//! their gradients. Each input is one chain of multiply-adds in the order of the outputs.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

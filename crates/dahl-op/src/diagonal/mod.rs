@@ -1,4 +1,5 @@
-//! The diagonal of a square matrix, for every element type: `d[i] = x[i,i]`. Bytes: one element read, one written.
+//! The diagonal of a square matrix, for every element type: `d[i] = x[i,i]`. Bytes: one element read, one
+//! written.
 
 use dahl_runtime::Result;
 use dahl_runtime::array::Element;

@@ -1,4 +1,5 @@
-//! The quotient, element by element: `y = a / b`, infinite or NaN where `b` is zero. May run in place of either. Bytes: two elements read, one written.
+//! The quotient, element by element: `y = a / b`, infinite or NaN where `b` is zero. May run in place of
+//! either. Bytes: two elements read, one written.
 
 use super::real::Real;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};

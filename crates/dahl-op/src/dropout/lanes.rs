@@ -1,5 +1,5 @@
-//! Lanes over samples: the indices of neighbouring lanes are one sample apart. The coins are plain integer arithmetic
-//! without branches, which the compiler vectorises.
+//! Lanes over samples: the indices of neighbouring lanes are one sample apart. The coins are plain integer
+//! arithmetic without branches, which the compiler vectorises.
 
 use super::Coins;
 use crate::real::Real;

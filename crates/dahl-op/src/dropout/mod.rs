@@ -1,9 +1,9 @@
-//! Dropout: every element is dropped with probability `p`, and those that stay are multiplied by `1 / (1 - p)`, so that
-//! the mean stays the same.
+//! Dropout: every element is dropped with probability `p`, and those that stay are multiplied by
+//! `1 / (1 - p)`, so that the mean stays the same.
 //!
-//! An element's coin comes from its index in the whole array, the counter of the run and the seed of the layer, so that it
-//! is the same in every tile, layout and order, and the backward pass needs no mask. Like a product with a mask, a
-//! dropped NaN or infinity is a NaN. Bytes: one element read, one written.
+//! An element's coin comes from its index in the whole array, the counter of the run and the seed of the
+//! layer, so that it is the same in every tile, layout and order, and the backward pass needs no mask. Like a
+//! product with a mask, a dropped NaN or infinity is a NaN. Bytes: one element read, one written.
 
 mod lanes;
 
@@ -26,7 +26,8 @@ pub static CODELET: Codelet = Codelet::new(
 .samples(sample);
 
 super::forms! {
-    /// `x / (1 - p)`, or 0 with probability `p`; the coins follow from `counter`, `seed` and the index of each element.
+    /// `x / (1 - p)`, or 0 with probability `p`; the coins follow from `counter`, `seed` and the index of
+    /// each element.
     dropout<T, R>(x: [T; R], counter: [u32; 0]; scalars p, seed) -> (y: [T; R]), init dropout_init,
         in_place dropout_self(x: [T; R], counter: [u32; 0])
 }

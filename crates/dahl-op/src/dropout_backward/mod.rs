@@ -1,4 +1,5 @@
-//! The gradient of dropout: `dropout` with the same coins, applied to the gradient. Bytes: one element read, one written.
+//! The gradient of dropout: `dropout` with the same coins, applied to the gradient. Bytes: one element read,
+//! one written.
 
 mod lanes;
 

@@ -1,8 +1,8 @@
-//! Images into lanes: squares of neighbouring pixels by samples are transposed while they are bytes, then converted and divided, so that
-//! reads and writes are both whole vectors.
+//! Images into lanes: squares of neighbouring pixels by samples are transposed while they are bytes, then
+//! converted and divided, so that reads and writes are both whole vectors.
 //!
-//! A division takes as long as ten other operations, so a pixel is multiplied by the divisor's inverse, and what the result lacks is added. Whether
-//! that rounds as the division does, is tried on all 256 bytes first.
+//! A division takes as long as ten other operations, so a pixel is multiplied by the divisor's inverse, and
+//! what the result lacks is added. Whether that rounds as the division does, is tried on all 256 bytes first.
 
 use super::checked;
 use crate::real::Real;

@@ -1,5 +1,5 @@
-//! Labels into lanes. An array of rank 1 lies in lanes as it does row by row, apart from the padding, which is
-//! left alone; and a gather of a few bytes gains nothing from vectors.
+//! Labels into lanes. An array of rank 1 lies in lanes as it does row by row, apart from the padding, which
+//! is left alone; and a gather of a few bytes gains nothing from vectors.
 
 use crate::load::checked;
 use dahl_runtime::Result;

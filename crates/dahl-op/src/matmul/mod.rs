@@ -1,8 +1,8 @@
 //! Products of matrices, each of the two as it is or transposed.
 //!
-//! `c[i,j] = Σ_k a[i,k] b[k,j]`, with `a[k,i]` and `b[j,k]` where they are transposed. A task may cover a part of `k`
-//! and add to what the others left. Bytes: `a` and `b` read once at least, `c` written once (and read, when
-//! accumulating).
+//! `c[i,j] = Σ_k a[i,k] b[k,j]`, with `a[k,i]` and `b[j,k]` where they are transposed. A task may cover a
+//! part of `k` and add to what the others left. Bytes: `a` and `b` read once at least, `c` written once (and
+//! read, when accumulating).
 
 mod flat;
 

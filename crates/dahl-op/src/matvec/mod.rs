@@ -1,4 +1,5 @@
-//! The product of a matrix and a vector: `y[i] = Σ_k a[i,k] x[k]`. Bytes: `a` and `x` read once, `y` written once.
+//! The product of a matrix and a vector: `y[i] = Σ_k a[i,k] x[k]`. Bytes: `a` and `x` read once, `y` written
+//! once.
 
 use super::real::Real;
 use dahl_runtime::Result;

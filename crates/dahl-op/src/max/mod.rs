@@ -1,5 +1,5 @@
-//! Maxima, of everything or along an axis; a NaN wins over every number, as in PyTorch. The maximum of nothing is
-//! minus infinity.
+//! Maxima, of everything or along an axis; a NaN wins over every number, as in PyTorch. The maximum of
+//! nothing is minus infinity.
 
 use super::real::Real;
 use super::reduce::{Fold, along, reductions, whole, whole_flat};

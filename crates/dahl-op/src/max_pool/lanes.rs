@@ -1,5 +1,5 @@
-//! Lanes over samples: the maximum so far and its place, a byte per lane, in two registers. The common 2x2 windows
-//! side by side have a path without clipping.
+//! Lanes over samples: the maximum so far and its place, a byte per lane, in two registers. The common 2x2
+//! windows side by side have a path without clipping.
 
 use super::checked_size;
 use crate::real::Real;

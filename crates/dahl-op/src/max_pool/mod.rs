@@ -1,9 +1,9 @@
 //! Maximum over sliding windows, with the place where it was found.
 //!
-//! `y[n,c,oy,ox] = max x[n,c,oy*s+ky-p,ox*s+kx-p]` over `ky, kx < k` inside the image, and `arg = ky*k + kx` of the
-//! maximum. As in PyTorch the first of equal values wins, a NaN beats every number and a later NaN an earlier
-//! one. A window with no pixel inside the image gives minus infinity. Bytes: `x` read once, `y` and one byte per
-//! output written.
+//! `y[n,c,oy,ox] = max x[n,c,oy*s+ky-p,ox*s+kx-p]` over `ky, kx < k` inside the image, and `arg = ky*k + kx`
+//! of the maximum. As in PyTorch the first of equal values wins, a NaN beats every number and a later NaN an
+//! earlier one. A window with no pixel inside the image gives minus infinity. Bytes: `x` read once, `y` and
+//! one byte per output written.
 
 mod flat;
 pub(super) mod lanes;

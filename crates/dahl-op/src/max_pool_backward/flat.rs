@@ -1,4 +1,5 @@
-//! Samples one after another: each window adds its gradient to the pixel of its maximum. A pixel gets them in the order of the windows.
+//! Samples one after another: each window adds its gradient to the pixel of its maximum. A pixel gets them in
+//! the order of the windows.
 
 use crate::max_pool::checked_size;
 use crate::real::Real;

@@ -54,7 +54,8 @@ fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One plane of 2x2 windows without gaps, whose first is at the first pixel; pixels beyond the last become zero.
+/// One plane of 2x2 windows without gaps, whose first is at the first pixel; pixels beyond the last become
+/// zero.
 #[inline(always)]
 fn side_by_side<T: Real, S: Simd<T>>(
     s: S,

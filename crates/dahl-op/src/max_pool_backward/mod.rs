@@ -1,7 +1,7 @@
 //! The gradient of max pooling: each window's gradient goes to the pixel that was its maximum.
 //!
-//! `dx[n,c,iy,ix] = Σ dy[n,c,oy,ox]` over the windows that cover the pixel and whose `arg` names it; windows may
-//! overlap, and pixels that no window names get zero. Bytes: `dy` and `arg` read once, `dx` written once.
+//! `dx[n,c,iy,ix] = Σ dy[n,c,oy,ox]` over the windows that cover the pixel and whose `arg` names it; windows
+//! may overlap, and pixels that no window names get zero. Bytes: `dy` and `arg` read once, `dx` written once.
 
 mod flat;
 mod lanes;

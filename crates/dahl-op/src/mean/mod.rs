@@ -1,7 +1,7 @@
 //! Means, of everything or along an axis. The mean of nothing is NaN.
 //!
-//! Each tile divides its part of the sum by the number of elements of the whole array (along the axis), so that the parts
-//! add up to the mean however it is cut.
+//! Each tile divides its part of the sum by the number of elements of the whole array (along the axis), so
+//! that the parts add up to the mean however it is cut.
 
 use super::real::Real;
 use super::reduce::{Fold, along, reductions, whole, whole_flat};

@@ -1,5 +1,5 @@
-//! Minima, of everything or along an axis; a NaN wins over every number, as in PyTorch. The minimum of nothing is
-//! infinity.
+//! Minima, of everything or along an axis; a NaN wins over every number, as in PyTorch. The minimum of
+//! nothing is infinity.
 
 use super::real::Real;
 use super::reduce::{Fold, along, reductions, whole, whole_flat};

@@ -1,9 +1,10 @@
-//! Powers: `y = x^exponent`, with the special cases of C (`x^0 = 1`, a negative `x` has whole powers only). May run in
-//! place. Bytes: one element read, one written.
+//! Powers: `y = x^exponent`, with the special cases of C (`x^0 = 1`, a negative `x` has whole powers only).
+//! May run in place. Bytes: one element read, one written.
 //!
-//! Whole exponents up to 64 in magnitude multiply (and then divide 1), so that small powers of whole numbers are
-//! exact; a half is the square root. All others are `exp(exponent ln x)` in `f64`, whose relative error grows with
-//! the logarithm of the result: a few units in the last place of `f64` up to `10^±3`, less than one of `f32` anywhere.
+//! Whole exponents up to 64 in magnitude multiply (and then divide 1), so that small powers of whole numbers
+//! are exact; a half is the square root. All others are `exp(exponent ln x)` in `f64`, whose relative error
+//! grows with the logarithm of the result: a few units in the last place of `f64` up to `10^±3`, less than
+//! one of `f32` anywhere.
 
 use super::math::{exp_f64, ln_f64};
 use super::real::{Float, Real};
@@ -65,7 +66,8 @@ pub fn whole_power<T: Float + Mul<Output = T>>(mut x: T, exponent: impl Into<u64
 
 fn real_power(x: f64, exponent: f64) -> f64 {
     if exponent == 0.5 {
-        // The square root is exact, unlike the general formula. C gives +0 for -0, and infinity for either infinity.
+        // The square root is exact, unlike the general formula. C gives +0 for -0, and infinity for either
+        // infinity.
         return if x.is_infinite() { f64::INFINITY } else { (x + 0.0).sqrt() };
     }
     // Beyond 2^53 every number is even, and infinity counts as such.

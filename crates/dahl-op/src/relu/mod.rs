@@ -1,5 +1,5 @@
-//! Rectified linear unit: `y = max(x, 0)`, where NaN stays NaN (and -0 stays -0) as in PyTorch. May run in place. Bytes: one
-//! element read, one written.
+//! Rectified linear unit: `y = max(x, 0)`, where NaN stays NaN (and -0 stays -0) as in PyTorch. May run in
+//! place. Bytes: one element read, one written.
 
 mod lanes;
 

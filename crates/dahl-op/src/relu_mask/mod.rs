@@ -1,7 +1,7 @@
 //! Rectified linear unit that leaves a mask: `y = max(x, 0)` as `relu`, and `mask = 1` where `x > 0`, else 0.
 //!
-//! The backward pass from the mask needs a byte per element where `relu_backward` needs all of `y`: worth it where `y`
-//! is overwritten or dropped. Bytes: one element read, one and a byte written.
+//! The backward pass from the mask needs a byte per element where `relu_backward` needs all of `y`: worth it
+//! where `y` is overwritten or dropped. Bytes: one element read, one and a byte written.
 
 mod lanes;
 

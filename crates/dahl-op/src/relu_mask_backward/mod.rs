@@ -1,5 +1,5 @@
-//! The gradient of the rectified linear unit, from its mask: `dx = dy` where `mask` is not 0, else 0. Bytes: one element
-//! and a byte read, one element written.
+//! The gradient of the rectified linear unit, from its mask: `dx = dy` where `mask` is not 0, else 0. Bytes:
+//! one element and a byte read, one element written.
 
 mod lanes;
 

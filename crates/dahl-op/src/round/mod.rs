@@ -1,5 +1,5 @@
-//! The nearest whole number, halves to the even one, as in PyTorch. May run in place. Bytes: one element read,
-//! one written.
+//! The nearest whole number, halves to the even one, as in PyTorch. May run in place. Bytes: one element
+//! read, one written.
 
 use super::real::Real;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};

@@ -1,8 +1,8 @@
-//! A step of stochastic gradient descent with momentum and weight decay, as in PyTorch without dampening, over a flat
-//! range of parameters.
+//! A step of stochastic gradient descent with momentum and weight decay, as in PyTorch without dampening,
+//! over a flat range of parameters.
 //!
-//! `g' = g + decay p`, `v = momentum v + g'`, `p -= lr v`; with Nesterov's momentum `p -= lr (g' + momentum v)`. The velocity
-//! starts at zero. Bytes: three elements read, two written.
+//! `g' = g + decay p`, `v = momentum v + g'`, `p -= lr v`; with Nesterov's momentum
+//! `p -= lr (g' + momentum v)`. The velocity starts at zero. Bytes: three elements read, two written.
 
 mod lanes;
 
@@ -10,7 +10,8 @@ use super::real::Real;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 
-/// `v = momentum v + g + decay p`, `p -= lr v`; scalars: momentum, weight decay, and 1 for Nesterov's momentum, else 0.
+/// `v = momentum v + g + decay p`, `p -= lr v`; scalars: momentum, weight decay, and 1 for Nesterov's
+/// momentum, else 0.
 pub static CODELET: Codelet = Codelet::new(
     "sgd_momentum",
     "g[i] lr[] p[i] v[i] -> p[i] v[i]",

@@ -51,13 +51,15 @@ macro_rules! common {
 
         #[inline(always)]
         fn load(self, from: &[$real; $lanes]) -> [$v; 2] {
-            // SAFETY: `self` proves that the machine has the instruction; the array is as long as two vectors.
+            // SAFETY: `self` proves that the machine has the instruction; the array is as long as two
+            // vectors.
             unsafe { [$load(from.as_ptr()), $load(from.as_ptr().add($lanes / 2))] }
         }
 
         #[inline(always)]
         fn store(self, value: [$v; 2], to: &mut [$real; $lanes]) {
-            // SAFETY: `self` proves that the machine has the instruction; the array is as long as two vectors.
+            // SAFETY: `self` proves that the machine has the instruction; the array is as long as two
+            // vectors.
             unsafe {
                 $store(to.as_mut_ptr(), value[0]);
                 $store(to.as_mut_ptr().add($lanes / 2), value[1]);
@@ -361,8 +363,8 @@ impl Simd<f64> for Avx2 {
     }
 }
 
-/// Transposes a square of 16 by 16 bytes. Interleaving row i with row i + 8 moves the first bit of a row's number behind the last one of
-/// a column's; when that is done four times, they have changed places.
+/// Transposes a square of 16 by 16 bytes. Interleaving row i with row i + 8 moves the first bit of a row's
+/// number behind the last one of a column's; when that is done four times, they have changed places.
 #[inline(always)]
 pub(super) fn transpose_bytes(square: &mut [[u8; 16]]) {
     let square: &mut [[u8; 16]; 16] = square.first_chunk_mut().expect("as many rows as columns");

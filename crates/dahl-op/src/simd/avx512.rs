@@ -146,7 +146,8 @@ macro_rules! common {
 
         #[inline(always)]
         fn eq_bytes(self, a: __m128i, b: __m128i) -> $m {
-            // SAFETY: `self` proves that the machine has the instruction. The low bits are the lanes there are.
+            // SAFETY: `self` proves that the machine has the instruction. The low bits are the lanes there
+            // are.
             unsafe { _mm_cmpeq_epi8_mask(a, b) as $m }
         }
 

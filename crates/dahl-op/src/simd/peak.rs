@@ -6,8 +6,8 @@ use dahl_runtime::array::Dtype;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Floating-point operations per second of fused multiply-adds with the current instruction set on this core, a
-/// multiply-add counting 2: the best of several measurements of about a millisecond each.
+/// Floating-point operations per second of fused multiply-adds with the current instruction set on this core,
+/// a multiply-add counting 2: the best of several measurements of about a millisecond each.
 pub fn fma_peak(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F64 => measure::<f64>(),
@@ -15,7 +15,8 @@ pub fn fma_peak(dtype: Dtype) -> f64 {
     }
 }
 
-/// Does fused multiply-adds on registers for a fraction of a millisecond, and says how many operations those were.
+/// Does fused multiply-adds on registers for a fraction of a millisecond, and says how many operations those
+/// were.
 pub fn fma_flops(dtype: Dtype) -> f64 {
     fn flops<T: Real>() -> f64 {
         const STEPS: usize = 20_000;

@@ -23,8 +23,8 @@ const PIECE: usize = 1 << 20;
 const LANES: usize = <f32 as Real>::LANES;
 
 impl Streams {
-    /// Arrays for this way to go through memory, `bytes` together, rounded down to whole cache lines. They are written once by this
-    /// thread, so that they lie in its memory.
+    /// Arrays for this way to go through memory, `bytes` together, rounded down to whole cache lines. They
+    /// are written once by this thread, so that they lie in its memory.
     pub fn new(stream: Stream, bytes: usize) -> Streams {
         let n_lanes = (bytes / stream.n_arrays() / size_of::<[f32; LANES]>()).max(1);
         let memory = vec![1.0_f32; (stream.n_arrays() * n_lanes + 1) * LANES];
@@ -32,8 +32,8 @@ impl Streams {
         Streams { stream, memory, start, n_lanes, at: 0 }
     }
 
-    /// Goes through the next piece with the current instruction set, beginning anew after the last one, and says how many bytes were
-    /// read or written.
+    /// Goes through the next piece with the current instruction set, beginning anew after the last one, and
+    /// says how many bytes were read or written.
     pub fn next_piece(&mut self) -> usize {
         let Streams { stream, memory, start, n_lanes, at } = self;
         let all = f32::lanes_mut(&mut memory[*start..*start + stream.n_arrays() * *n_lanes * LANES]);

@@ -1,5 +1,5 @@
-//! Lanes over samples: maximum, powers and their sum per class vector. `y` holds the powers until their sum is known.
-//! Padding lanes are computed along, which harms nobody.
+//! Lanes over samples: maximum, powers and their sum per class vector. `y` holds the powers until their sum
+//! is known. Padding lanes are computed along, which harms nobody.
 
 use crate::real::Real;
 use crate::simd::{Simd, lanes_kernel};

@@ -1,5 +1,6 @@
-//! Softmax over classes: `y[n,k] = exp(x[n,k] - m_n) / Σ_j exp(x[n,j] - m_n)` with `m_n = max_j x[n,j]`, so that no power
-//! overflows. Bytes: `x` read once, `y` written once (and read while a row is in the first cache).
+//! Softmax over classes: `y[n,k] = exp(x[n,k] - m_n) / Σ_j exp(x[n,j] - m_n)` with `m_n = max_j x[n,j]`, so
+//! that no power overflows. Bytes: `x` read once, `y` written once (and read while a row is in the first
+//! cache).
 
 mod lanes;
 

@@ -1,5 +1,5 @@
-//! The gradient of softmax, from its *output*: `dx[n,k] = y[n,k] (dy[n,k] - Σ_j y[n,j] dy[n,j])`. Bytes: `y` and `dy` read
-//! once, `dx` written once.
+//! The gradient of softmax, from its *output*: `dx[n,k] = y[n,k] (dy[n,k] - Σ_j y[n,j] dy[n,j])`. Bytes: `y`
+//! and `dy` read once, `dx` written once.
 
 mod lanes;
 

@@ -1,10 +1,11 @@
 //! Softmax and cross-entropy with class labels, forward and backward at once.
 //!
 //! With `m_n = max_k logits[n,k]` and `s_n = Σ_k exp(logits[n,k] - m_n)`:
-//! `loss = Σ_n (ln s_n + m_n - logits[n,label_n]) / N`, `dlogits[n,k] = (exp(logits[n,k] - m_n)/s_n - [k = label_n]) / N`,
-//! where `N` is the batch size of the whole array, so that the tiles of a batch add up to its mean. `correct`
-//! counts the samples whose first largest logit is the label's (a NaN counts as largest, as in PyTorch), in the
-//! compute type. A label without a logit is an error. Bytes: `logits` read once, `dlogits` written once.
+//! `loss = Σ_n (ln s_n + m_n - logits[n,label_n]) / N`,
+//! `dlogits[n,k] = (exp(logits[n,k] - m_n)/s_n - [k = label_n]) / N`, where `N` is the batch size of the
+//! whole array, so that the tiles of a batch add up to its mean. `correct` counts the samples whose first
+//! largest logit is the label's (a NaN counts as largest, as in PyTorch), in the compute type. A label
+//! without a logit is an error. Bytes: `logits` read once, `dlogits` written once.
 
 mod lanes;
 
@@ -23,7 +24,8 @@ pub static CODELET: Codelet = Codelet::new(
 .samples(sample);
 
 super::forms! {
-    /// Mean cross-entropy of `logits` against labels, hits of the largest logit, and the gradient of the logits.
+    /// Mean cross-entropy of `logits` against labels, hits of the largest logit, and the gradient of the
+    /// logits.
     softmax_ce<T>(logits: [T; 2], label: [u8; 1]) -> (loss: [T; 0], correct: [T; 0], dlogits: [T; 2]),
         init softmax_ce_init
 }

@@ -1,4 +1,5 @@
-//! The difference, element by element: `y = a - b`. May run in place of either. Bytes: two elements read, one written.
+//! The difference, element by element: `y = a - b`. May run in place of either. Bytes: two elements read, one
+//! written.
 
 use super::real::Real;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};

@@ -1,4 +1,5 @@
-//! The transpose of a matrix, for every element type: `y[j,i] = x[i,j]`. Bytes: one element read, one written.
+//! The transpose of a matrix, for every element type: `y[j,i] = x[i,j]`. Bytes: one element read, one
+//! written.
 
 use dahl_runtime::Result;
 use dahl_runtime::array::Element;

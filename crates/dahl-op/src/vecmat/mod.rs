@@ -1,4 +1,5 @@
-//! The product of a vector and a matrix: `y[j] = Σ_k x[k] a[k,j]`. Bytes: `x` and `a` read once, `y` written once.
+//! The product of a vector and a matrix: `y[j] = Σ_k x[k] a[k,j]`. Bytes: `x` and `a` read once, `y` written
+//! once.
 
 use super::real::Real;
 use dahl_runtime::Result;
