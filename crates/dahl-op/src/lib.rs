@@ -34,18 +34,21 @@
 //! results may be computed there but sums over samples must leave them out. A `flat` version vectorises over
 //! neighbouring elements in row-major order.
 //!
-//! To add a codelet, add its folder and its line in [`CODELETS`]; ARCHITECTURE.md goes through it step by step.
+//! To add a codelet, add its folder and its line in [`CODELETS`]; ARCHITECTURE.md goes through it step by
+//! step.
 
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
-mod flat;
 mod padded;
 pub mod planned;
 pub mod random;
 mod elementwise;
 pub mod forms;
 mod channels;
+mod algorithm;
 mod convolve;
+mod winograd;
+mod small_batch;
 mod math;
 mod real;
 mod reduce;
@@ -289,14 +292,17 @@ pub static FUSIONS: &[&Fusion] = &[
     &relu_conv2d_dx::FUSION,
 ];
 
-/// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast version.
+/// The implementations of a codelet, in `f32` and `f64`: the reference alone, or the reference and a fast
+/// version.
 ///
-/// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a version
-/// number that rises with every change of its bits, and needs its arguments in these layouts, in argument order:
-/// `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as `flat`; or a kernel of its own, after a semicolon:
+/// `implementations!(reference, lanes::relu, 1, [L L])`: the fast version is called after its module, has a
+/// version number that rises with every change of its bits, and needs its arguments in these layouts, in
+/// argument order: `L`anes or `R`ow-major. A second list of layouts offers the same kernel once more, as
+/// `flat`; or a kernel of its own, after a semicolon:
 /// `implementations!(reference, lanes::load, 1, [R R L]; flat::load, 1, [R R R])`.
 ///
-/// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat version.
+/// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat
+/// version.
 macro_rules! implementations {
     ($reference:ident) => {
         $crate::implementations!(($reference::<f32>, $reference::<f64>))

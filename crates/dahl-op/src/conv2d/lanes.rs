@@ -1,61 +1,75 @@
-//! The convolution of `op/convolve`, with the images and weights of a call.
+//! The convolution of `convolve/`, with the images and weights of a call.
 
+use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
-use crate::flat::Order;
 use crate::real::Real;
+use crate::small_batch::Order;
 use crate::window::Window;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, CallSpec};
 
 pub(super) fn conv2d<T: Real>(call: &Call<'_>) -> Result<()> {
-    if is_too_large::<T>(call) {
-        return super::reference::<T>(call);
-    }
-    convolve::<T>(call, Order::Lanes, Finish::Sum);
-    Ok(())
+    if convolve::<T>(call, Order::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if is_too_large::<T>(call) || !convolve::<T>(call, Order::Rows, Finish::Sum) {
-        return super::reference::<T>(call);
-    }
-    Ok(())
+    if convolve::<T>(call, Order::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
-/// The convolution of `x`, `w` and `b`, and what becomes of its sums. Returns whether there is a way to compute it.
+/// Which algorithms a call takes.
+pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+    if is_too_large(spec) {
+        return vec![Algorithm::Reference];
+    }
+    let parts = order.parts::<T>(spec.args[3].region.shape()[0]);
+    parts.map(|samples| form::<T>(spec, order, samples.len()).algorithm()).collect()
+}
+
+/// The convolution of so many samples, without its data.
+fn form<T: Real>(spec: &CallSpec, order: Order, n_samples: usize) -> Convolution<'static, T> {
+    let [x, w, y] = [0, 1, 3].map(|i| &spec.args[i].region);
+    let window = Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize };
+    let [rows, columns] =
+        [2, 3].map(|dim| Axis { window, inputs: x.range(dim), taps: w.range(dim), outputs: y.range(dim) });
+    let n_inputs = x.shape()[1];
+    Convolution {
+        order,
+        x: &[],
+        is_turned: false,
+        w: &[],
+        steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
+        bias: None,
+        accumulate: spec.accumulate,
+        finish: Finish::Sum,
+        n_samples,
+        n_inputs,
+        n_outputs: y.shape()[1],
+        planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),
+        rows,
+        columns,
+        resident: RESIDENT,
+    }
+}
+
+/// The convolution of `x`, `w` and `b`, and what becomes of its sums. Returns whether it was computed; if
+/// not, the reference can.
 pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
+    if is_too_large(call.spec()) {
+        return false;
+    }
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     let mut y = call.output::<T>(0);
-    let window = Window { stride: call.int(0), pad: call.int(1) };
-    let axis = |dim: usize| Axis {
-        window,
-        inputs: x.region().range(dim),
-        taps: w.region().range(dim),
-        outputs: y.region().range(dim),
-    };
-    let (rows, columns) = (axis(2), axis(3));
-    let n_inputs = x.region().shape()[1];
     let shapes = [x.region().shape(), y.region().shape()];
     let [x_len, y_len] = shapes.map(|shape| shape[1..].iter().product::<usize>());
-    let (n_samples, n_outputs) = (y.region().shape()[0], y.region().shape()[1]);
+    let n_samples = y.region().shape()[0];
     let (x, y) = (x.contiguous(), y.contiguous());
     order.parts::<T>(n_samples).all(|samples| {
         let convolution = Convolution {
-            order,
             x: &x[order.range::<T>(&samples, x_len)],
-            is_turned: false,
             w: w.contiguous(),
-            steps: WeightSteps::whole(n_inputs, rows.taps.len(), columns.taps.len()),
             bias: (w.region().lo()[1..] == [0, 0, 0]).then(|| b.contiguous()),
-            accumulate: call.accumulate(),
             finish,
-            n_samples: samples.len(),
-            n_inputs,
-            n_outputs,
-            planes: PlaneSteps::whole(rows.outputs.len(), columns.outputs.len()),
-            rows: rows.clone(),
-            columns: columns.clone(),
-            resident: RESIDENT,
+            ..form(call.spec(), order, samples.len())
         };
         convolution.run(&mut y[order.range::<T>(&samples, y_len)])
     })

@@ -1,13 +1,14 @@
 //! Two-dimensional convolution (cross-correlation, as in PyTorch) with bias.
 //!
-//! `y[n,k,oy,ox] = b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx]`, zero outside the image. A task
-//! may cover a part of the channels `c` and add to what the others left; the one that has the first tap of
-//! channel 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when accumulating).
+//! `y[n,k,oy,ox] = b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx]`, zero outside the image. A
+//! task may cover a part of the channels `c` and add to what the others left; the one that has the first tap
+//! of channel 0 adds the bias. Bytes: `x`, `w` and `b` read once, `y` written once (and read, when
+//! accumulating).
 
 pub(super) mod lanes;
 
-use super::flat::suits_convolution;
 use super::real::Real;
+use super::small_batch::suits_convolution;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
@@ -20,7 +21,8 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d, 5, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 1));
+.few(|task| suits_convolution(task, 1))
+.algorithms(super::algorithm::algorithms!(lanes::algorithms));
 
 super::forms! {
     /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.

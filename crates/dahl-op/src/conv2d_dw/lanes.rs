@@ -1,21 +1,89 @@
-//! A block of output channels by taps in registers, lanes over samples: per output pixel one vector of `dy` per channel and
-//! one of `x` per tap. Sums run lane by lane over the pixels of a group, then over
-//! groups, and across lanes once at the end; the padding lanes of a ragged group are not added. Few samples are computed one at a time (`few`),
-//! and 5x5 taps by fewer multiplications (`reduced`).
+//! A register block of output channels by taps, lanes over samples: per output pixel one vector of `dy` per
+//! channel and one of `x` per tap. Sums run lane by lane over the pixels of a group, then over groups, and
+//! across lanes once at the end; the padding lanes of a ragged group are not added. 3x3 taps read 2 planes of
+//! `dy` and one of `x` for 18 sums; 8 planes for 24 sums were limited by the caches. Few samples are computed
+//! one at a time (`small_batch/`), and 5x5 taps by fewer multiplications (`winograd/`).
 
-use super::few::{add_few, has_whole};
-use super::reduced::{Full, Reduced};
+use super::flat::add_small_batch;
+use super::form::{Form, has_whole};
+use crate::algorithm::Algorithm;
 use crate::convolve::Axis;
-use crate::flat::Order;
 use crate::real::Real;
-use crate::simd::{Simd, lanes_kernel};
+use crate::simd::{Kernel, Simd};
+use crate::small_batch::Order;
 use crate::sums::across;
 use crate::window::Window;
+use crate::winograd::weight_gradient::Full;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, CallSpec};
 use std::ops::Range;
 
-lanes_kernel!(conv2d_dw, body);
+/// Which algorithms a call takes.
+pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+    let form = form(spec, order);
+    let parts = order.parts::<T>(form.n_samples);
+    parts.map(|samples| form.algorithm::<T>(samples.len(), Algorithm::Direct)).collect()
+}
+
+/// What a call computes.
+pub(super) fn form(spec: &CallSpec, order: Order) -> Form {
+    let [x, dy, dw] = [0, 1, 2].map(|i| &spec.args[i].region);
+    let window = Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize };
+    let [rows, columns] =
+        [2, 3].map(|dim| Axis { window, inputs: x.range(dim), taps: dw.range(dim), outputs: dy.range(dim) });
+    Form {
+        order,
+        n_samples: dy.shape()[0],
+        channels: [dy.shape()[1], x.shape()[1]],
+        rows,
+        columns,
+        weights: spec.args[2].extent,
+        is_whole: has_whole(spec, [1, 2]),
+    }
+}
+
+pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
+    let form = &form(call.spec(), Order::Lanes);
+    let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
+    let mut dw = call.output::<T>(0);
+    let (x, dy, dw) = (x.contiguous(), dy.contiguous(), dw.contiguous());
+    if !call.accumulate() {
+        dw.fill(T::default());
+    }
+    let [n_kernels, n_channels] = form.channels;
+    let x_len = n_channels * form.rows.inputs.len() * form.columns.inputs.len();
+    let dy_len = n_kernels * form.rows.outputs.len() * form.columns.outputs.len();
+    for samples in Order::Lanes.parts::<T>(form.n_samples) {
+        let x = &x[Order::Lanes.range::<T>(&samples, x_len)];
+        let dy = &dy[Order::Lanes.range::<T>(&samples, dy_len)];
+        let is_done = match form.algorithm::<T>(samples.len(), Algorithm::Direct) {
+            Algorithm::SmallBatch => add_small_batch(form, (x, dy, samples.len()), dw),
+            Algorithm::Winograd5 => {
+                let (height, width) = (form.rows.outputs.len(), form.columns.outputs.len());
+                let full = Full { dy: T::lanes(dy), height, width };
+                form.winograd(x, samples.len()).is_some_and(|gradient| gradient.add(&full, dw))
+            }
+            _ => false,
+        };
+        if !is_done {
+            let (rows, columns) = (&form.rows, &form.columns);
+            let job = Job::<T> {
+                x: T::lanes(x),
+                dy: T::lanes(dy),
+                n_samples: samples.len(),
+                n_channels,
+                n_kernels,
+                window: rows.window,
+                rows: rows.inputs.clone(),
+                columns: columns.inputs.clone(),
+                oys: rows.outputs.clone(),
+                oxs: columns.outputs.clone(),
+            };
+            T::dispatch(Direct { job, taps: (&rows.taps, &columns.taps), dw: &mut *dw });
+        }
+    }
+    Ok(())
+}
 
 /// The arguments of a call, in lanes.
 struct Job<'a, T: Real> {
@@ -35,69 +103,38 @@ struct Job<'a, T: Real> {
     oxs: Range<usize>,
 }
 
-#[inline(always)]
-fn body<T: Real, S: Simd<T>>(s: S, call: &Call<'_>) -> Result<()> {
-    let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
-    let mut dw = call.output::<T>(0);
-    let (n_samples, n_channels, n_kernels) =
-        (dy.region().shape()[0], x.region().shape()[1], dy.region().shape()[1]);
-    let window = Window { stride: call.int(0), pad: call.int(1) };
-    let [rows, columns] = [2, 3].map(|dim| Axis {
-        window,
-        inputs: x.region().range(dim),
-        taps: dw.region().range(dim),
-        outputs: dy.region().range(dim),
-    });
-    let is_whole = has_whole(call, [1, 2]);
-    let weights = *dw.extent();
-    let (x, dy, dw) = (x.contiguous(), dy.contiguous(), dw.contiguous());
-    if !call.accumulate() {
-        dw.fill(T::default());
-    }
-    for samples in Order::Lanes.parts::<T>(n_samples) {
-        let plane = rows.inputs.len() * columns.inputs.len();
-        let x = &x[Order::Lanes.range::<T>(&samples, n_channels * plane)];
-        let dy =
-            &dy[Order::Lanes.range::<T>(&samples, n_kernels * rows.outputs.len() * columns.outputs.len())];
-        let (axes, channels) = ([&rows, &columns], [n_kernels, n_channels]);
-        if is_whole && add_few(Order::Lanes, (x, dy, samples.len()), channels, axes, dw) {
-            continue;
-        }
-        let (x, dy) = (T::lanes(x), T::lanes(dy));
-        let reduced = Reduced::new(&weights, (x, samples.len()), channels, axes).filter(|_| is_whole);
-        let full = Full { dy, height: rows.outputs.len(), width: columns.outputs.len() };
-        if reduced.is_some_and(|reduced| reduced.add(&full, dw)) {
-            continue;
-        }
-        let job = Job::<T> {
-            x,
-            dy,
-            n_samples: samples.len(),
-            n_channels,
-            n_kernels,
-            window,
-            rows: rows.inputs.clone(),
-            columns: columns.inputs.clone(),
-            oys: rows.outputs.clone(),
-            oxs: columns.outputs.clone(),
-        };
+/// All gradients, by the definition.
+struct Direct<'a, T: Real> {
+    job: Job<'a, T>,
+    /// Rows and columns of taps.
+    taps: (&'a Range<usize>, &'a Range<usize>),
+    dw: &'a mut [T],
+}
+
+impl<T: Real> Kernel<T> for Direct<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        let Direct { job, taps, dw } = self;
         // Input channels whose planes stay in the second cache while all output channels pass by.
+        let plane = job.rows.len() * job.columns.len();
         let n_together = (RESIDENT / plane.max(1)).max(1);
-        for first in (0..n_channels).step_by(n_together) {
-            let channels = first..(first + n_together).min(n_channels);
+        for first in (0..job.n_channels).step_by(n_together) {
+            let channels = first..(first + n_together).min(job.n_channels);
             let mut k = 0;
-            while k < n_kernels {
-                k += job.kernels::<S>(s, k, channels.clone(), (&rows.taps, &columns.taps), dw);
+            while k < job.n_kernels {
+                k += job.kernels::<S>(s, k, channels.clone(), taps, dw);
             }
         }
     }
-    Ok(())
 }
 
 /// Vectors of `x` that are read again for every block of output channels: 256 KiB.
 const RESIDENT: usize = 4096;
 
-/// Which gradients a block covers: of input channel `c` and output channels from `k`, the taps from `ky` and `kx` on.
+/// Which gradients a block covers: of input channel `c` and output channels from `k`, the taps from `ky` and
+/// `kx` on.
 #[derive(Clone, Copy)]
 struct Place {
     k: usize,
@@ -108,7 +145,8 @@ struct Place {
     is_across: bool,
 }
 
-/// Where a block of results goes: taps of a row side by side, rows, or input channels of one tap, `row` and output channels `kernel` apart.
+/// Where a block of results goes: taps of a row side by side, rows, or input channels of one tap, `row` and
+/// output channels `kernel` apart.
 struct Target<'a, T> {
     dw: &'a mut [T],
     row: usize,
@@ -128,8 +166,9 @@ impl<T: Real> Job<'_, T> {
     ) -> usize {
         let is_wide = const { S::ACCUMULATORS >= 24 };
         let left = self.n_kernels - k;
-        // As many accumulators as the registers hold: output channels times taps. Three rows of taps at once read two
-        // planes of `dy` where one row at a time would read eight. With few registers one channel leaves room for its vector.
+        // As many accumulators as the registers hold: output channels times taps. Three rows of taps at once
+        // read two planes of `dy` where one row at a time would read eight. With few registers one channel
+        // leaves room for its vector.
         let n_rows = match (kys.len(), kxs.len()) {
             (3, 3) if is_wide => 3,
             (2.., 3) if !is_wide => 2,
@@ -194,7 +233,8 @@ impl<T: Real> Job<'_, T> {
         n_kernels
     }
 
-    /// The gradients of `K` output channels and `Y` rows of `X` taps, for one input channel, or `Y` channels of one tap.
+    /// The gradients of `K` output channels and `Y` rows of `X` taps, for one input channel, or `Y` channels
+    /// of one tap.
     #[inline(always)]
     fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
         &self,
@@ -285,7 +325,8 @@ impl<T: Real> Job<'_, T> {
     }
 }
 
-/// One output pixel whose window, which begins at `at`, reaches over the border: only the taps inside the image count.
+/// One output pixel whose window, which begins at `at`, reaches over the border: only the taps inside the
+/// image count.
 #[inline(always)]
 fn border<T: Real, S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
     s: S,

@@ -1,17 +1,17 @@
 //! The gradient of a convolution's weights.
 //!
-//! `dw[k,c,ky,kx] = Σ_{n,oy,ox} x[n,c,oy*s+ky-p,ox*s+kx-p] dy[n,k,oy,ox]`, zero outside the image. Bytes: `x` and
-//! `dy` read once at least, `dw` written.
+//! `dw[k,c,ky,kx] = Σ_{n,oy,ox} x[n,c,oy*s+ky-p,ox*s+kx-p] dy[n,k,oy,ox]`, zero outside the image. Bytes: `x`
+//! and `dy` read once at least, `dw` written.
 //!
-//! 5x5 taps take 70 multiplications for 100 (`reduced`): `lenet5`'s second convolution takes 55 µs for 16 samples, where the
-//! multiply-adds of the definition alone need 65.
+//! 5x5 taps take 70 multiplications for 100 (`winograd/weight_gradient`): `lenet5`'s second convolution takes
+//! 55 µs for 16 samples, where the multiply-adds of the definition alone need 65.
 
-pub(super) mod few;
+mod flat;
+pub(super) mod form;
 mod lanes;
-pub(super) mod reduced;
 
-use super::flat::suits_convolution;
 use super::real::Real;
+use super::small_batch::suits_convolution;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
@@ -21,10 +21,11 @@ pub static CODELET: Codelet = Codelet::new(
     "conv2d_dw",
     "x[n,c,iy,ix]?0 dy[n,k,oy,ox] -> dw[k,c,ky,kx] += where iy = oy*s+ky-p, ix = ox*s+kx-p",
     2.0,
-    super::implementations!(reference, lanes::conv2d_dw, 5, [L L R]; few::flat, 1, [R R R]),
+    super::implementations!(reference, lanes::conv2d_dw, 5, [L L R]; flat::conv2d_dw, 1, [R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 2));
+.few(|task| suits_convolution(task, 2))
+.algorithms(super::algorithm::algorithms!(lanes::algorithms));
 
 super::forms! {
     /// The gradient of a convolution's kernels.

@@ -1,119 +1,186 @@
-//! The gradient of the input as the convolution of `op/convolve`: turned round, the rows of `dy` lie under the taps in their
-//! order. Pixels that are a stride apart lie under the same taps, so every phase of the stride is a convolution of its own,
-//! whose outputs lie a stride apart. Each pixel is, but for few samples and many channels, one chain of multiply-adds in the order
-//! (output channel, row, column) of its taps. 5x5 taps that move by one have a quicker way, `scattered`.
+//! The gradient of the input as the convolution of `convolve/`: turned round, the rows of `dy` lie under the
+//! taps in their order. Pixels that are a stride apart lie under the same taps, so every phase of the stride
+//! is a convolution of its own, whose outputs lie a stride apart. Each pixel is, but for few samples and many
+//! channels, one chain of multiply-adds in the order (output channel, row, column) of its taps. 5x5 taps that
+//! move by one have a quicker way, `winograd/input_gradient`.
 
-use super::scattered::{Scattered, TAPS};
+use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
-use crate::flat::Order;
 use crate::real::Real;
+use crate::small_batch::Order;
 use crate::window::{Cover, Window};
+use crate::winograd::input_gradient::InputGradient;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, CallSpec};
 use std::ops::Range;
 
 pub(super) fn conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
-    if is_too_large::<T>(call) {
-        return super::reference::<T>(call);
-    }
-    convolve::<T>(call, Order::Lanes, Finish::Sum);
-    Ok(())
+    if convolve::<T>(call, Order::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if is_too_large::<T>(call) || !convolve::<T>(call, Order::Rows, Finish::Sum) {
-        return super::reference::<T>(call);
-    }
-    Ok(())
+    if convolve::<T>(call, Order::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
-/// The gradient from `dy` and `w`, and what becomes of its sums. Returns whether there is a way to compute it.
+/// Which algorithms a call takes; also that of `relu_conv2d_dx`.
+pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+    let form = Form::new(spec);
+    let of_part = |samples: Range<usize>| {
+        if is_too_large(spec) || form.is_reference(order) {
+            return vec![Algorithm::Reference];
+        }
+        match form.winograd::<T>(order, samples.len()) {
+            Some(_) => vec![Algorithm::Winograd5Scattered],
+            None => form.phases::<T>(order, samples.len()).map(|phase| phase.algorithm()).collect(),
+        }
+    };
+    order.parts::<T>(form.n_samples).flat_map(of_part).collect()
+}
+
+/// The gradient from `dy` and `w`, and what becomes of its sums. Returns whether it was computed; if not, the
+/// reference can.
 pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
+    let form = Form::new(call.spec());
+    if is_too_large(call.spec()) || form.is_reference(order) {
+        return false;
+    }
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
     let mut dx = call.output::<T>(0);
-    let window = Window { stride: call.int(0), pad: call.int(1) };
-    let (kys, kxs) = (w.region().range(2), w.region().range(3));
-    let (oys, oxs) = (dy.region().range(2), dy.region().range(3));
-    let (rows, columns) = (dx.region().range(2), dx.region().range(3));
-    let (n_samples, n_channels) = (dx.region().shape()[0], dx.region().shape()[1]);
-    let n_kernels = dy.region().shape()[1];
-    let dx_len = n_channels * rows.len() * columns.len();
-    let (all_dy, all_dx) = (dy.contiguous(), dx.contiguous());
-    let mut part = |samples: Range<usize>| {
-        let dy = &all_dy[order.range::<T>(&samples, n_kernels * oys.len() * oxs.len())];
-        let dx = &mut all_dx[order.range::<T>(&samples, dx_len)];
-        let (n_samples, finish) = (samples.len(), finish.part(order.range::<T>(&samples, dx_len)));
-        let has_all_taps = kys.start == 0 && kxs.start == 0;
-        // Few samples have a way of their own in `op/convolve`.
+    let dy_len = form.n_kernels * form.oys.len() * form.oxs.len();
+    let dx_len = form.n_channels * form.rows.len() * form.columns.len();
+    let (all_dy, all_dx, w) = (dy.contiguous(), dx.contiguous(), w.contiguous());
+    order.parts::<T>(form.n_samples).all(|samples| {
+        let range = order.range::<T>(&samples, dx_len);
+        let (dy, finish) = (&all_dy[order.range::<T>(&samples, dy_len)], finish.part(range.clone()));
+        let dx = &mut all_dx[range];
+        let winograd = form.winograd(order, samples.len()).is_some_and(|winograd| {
+            InputGradient { dy: T::lanes(dy), w, finish, ..winograd }.run(T::lanes_mut(dx))
+        });
+        winograd
+            || form
+                .phases(order, samples.len())
+                .all(|phase| Convolution { x: dy, w, finish, ..phase }.run(dx))
+    })
+}
+
+/// What there is to compute, without its data.
+struct Form {
+    window: Window,
+    /// Taps of `w`.
+    kys: Range<usize>,
+    kxs: Range<usize>,
+    /// Rows and columns of `dy` and `dx`.
+    oys: Range<usize>,
+    oxs: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    n_samples: usize,
+    n_kernels: usize,
+    n_channels: usize,
+    accumulate: bool,
+}
+
+impl Form {
+    fn new(spec: &CallSpec) -> Self {
+        let [dy, w] = [0, 1].map(|i| &spec.args[i].region);
+        let dx = &spec.args[spec.args.len() - 1].region;
+        Form {
+            window: Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize },
+            kys: w.range(2),
+            kxs: w.range(3),
+            oys: dy.range(2),
+            oxs: dy.range(3),
+            rows: dx.range(2),
+            columns: dx.range(3),
+            n_samples: dx.shape()[0],
+            n_kernels: dy.shape()[1],
+            n_channels: dx.shape()[1],
+            accumulate: spec.accumulate,
+        }
+    }
+
+    /// Whether only the reference can compute it.
+    fn is_reference(&self, order: Order) -> bool {
+        order == Order::Rows && self.window.stride != 1
+    }
+
+    /// Of so many samples by Winograd's algorithm, if that is quicker. Few have a way of their own.
+    fn winograd<T: Real>(&self, order: Order, n_samples: usize) -> Option<InputGradient<'static, T>> {
         let is_few = order == Order::Rows || n_samples * 2 <= T::LANES;
-        if window.stride == 1 && has_all_taps && kys.len() == TAPS && kxs.len() == TAPS && !is_few {
-            let scattered = Scattered {
-                dy: T::lanes(dy),
-                w: w.contiguous(),
-                n_samples,
-                n_kernels,
-                n_channels,
-                pad: window.pad,
-                oys: oys.clone(),
-                oxs: oxs.clone(),
-                rows: rows.clone(),
-                columns: columns.clone(),
-                accumulate: call.accumulate(),
-                finish,
-            };
-            if scattered.run(T::lanes_mut(dx)) {
-                return true;
-            }
+        let gradient = InputGradient {
+            dy: &[],
+            w: &[],
+            n_samples,
+            n_kernels: self.n_kernels,
+            n_channels: self.n_channels,
+            pad: self.window.pad,
+            oys: self.oys.clone(),
+            oxs: self.oxs.clone(),
+            rows: self.rows.clone(),
+            columns: self.columns.clone(),
+            accumulate: self.accumulate,
+            finish: Finish::Sum,
+        };
+        let suits = self.window.stride == 1 && gradient.suits([&self.kys, &self.kxs]);
+        (suits && !is_few).then_some(gradient)
+    }
+
+    /// The convolutions that it is: one for each phase of the stride along both axes.
+    fn phases<T: Real>(
+        &self,
+        order: Order,
+        n_samples: usize,
+    ) -> impl Iterator<Item = Convolution<'static, T>> {
+        let stride = self.window.stride;
+        let n_columns = stride.min(self.columns.len());
+        (0..stride.min(self.rows.len()) * n_columns)
+            .map(move |phase| self.phase(order, n_samples, [phase / n_columns, phase % n_columns]))
+    }
+
+    fn phase<T: Real>(
+        &self,
+        order: Order,
+        n_samples: usize,
+        [row_phase, column_phase]: [usize; 2],
+    ) -> Convolution<'static, T> {
+        let Form { window, kys, kxs, oys, oxs, rows, columns, .. } = self;
+        let row_cover = window.cover(rows.start + row_phase, kys, oys);
+        let n_rows = (rows.len() - row_phase).div_ceil(window.stride);
+        let column_cover = window.cover(columns.start + column_phase, kxs, oxs);
+        let n_columns = (columns.len() - column_phase).div_ceil(window.stride);
+        // Turned round, the last pixel of the phase comes first.
+        let last_row = row_phase + (n_rows - 1) * window.stride;
+        let last_column = column_phase + (n_columns - 1) * window.stride;
+        let stride = window.stride.cast_signed();
+        Convolution {
+            order,
+            x: &[],
+            is_turned: true,
+            w: &[],
+            steps: WeightSteps {
+                first: (row_cover.tap - kys.start) * kxs.len() + column_cover.tap - kxs.start,
+                output: kys.len() * kxs.len(),
+                input: self.n_channels * kys.len() * kxs.len(),
+                row: window.stride * kxs.len(),
+                column: window.stride,
+            },
+            bias: None,
+            accumulate: self.accumulate,
+            finish: Finish::Sum,
+            n_samples,
+            n_inputs: self.n_kernels,
+            n_outputs: self.n_channels,
+            rows: turned(row_cover, n_rows, oys.len()),
+            columns: turned(column_cover, n_columns, oxs.len()),
+            planes: PlaneSteps {
+                len: rows.len() * columns.len(),
+                first: last_row * columns.len() + last_column,
+                row: -stride * columns.len().cast_signed(),
+                column: -stride,
+            },
+            resident: RESIDENT,
         }
-        if order == Order::Rows && window.stride != 1 {
-            return false;
-        }
-        for row_phase in 0..window.stride.min(rows.len()) {
-            let row_cover = window.cover(rows.start + row_phase, &kys, &oys);
-            let n_rows = (rows.len() - row_phase).div_ceil(window.stride);
-            for column_phase in 0..window.stride.min(columns.len()) {
-                let column_cover = window.cover(columns.start + column_phase, &kxs, &oxs);
-                let n_columns = (columns.len() - column_phase).div_ceil(window.stride);
-                // Turned round, the last pixel of the phase comes first.
-                let last_row = row_phase + (n_rows - 1) * window.stride;
-                let last_column = column_phase + (n_columns - 1) * window.stride;
-                let stride = window.stride.cast_signed();
-                let convolution = Convolution {
-                    order,
-                    x: dy,
-                    is_turned: true,
-                    w: w.contiguous(),
-                    steps: WeightSteps {
-                        first: (row_cover.tap - kys.start) * kxs.len() + column_cover.tap - kxs.start,
-                        output: kys.len() * kxs.len(),
-                        input: n_channels * kys.len() * kxs.len(),
-                        row: window.stride * kxs.len(),
-                        column: window.stride,
-                    },
-                    bias: None,
-                    accumulate: call.accumulate(),
-                    finish,
-                    n_samples,
-                    n_inputs: n_kernels,
-                    n_outputs: n_channels,
-                    rows: turned(row_cover, n_rows, oys.len()),
-                    columns: turned(column_cover, n_columns, oxs.len()),
-                    planes: PlaneSteps {
-                        len: rows.len() * columns.len(),
-                        first: last_row * columns.len() + last_column,
-                        row: -stride * columns.len().cast_signed(),
-                        column: -stride,
-                    },
-                    resident: RESIDENT,
-                };
-                if !convolution.run(dx) {
-                    return false;
-                }
-            }
-        }
-        true
-    };
-    order.parts::<T>(n_samples).all(&mut part)
+    }
 }
 
 /// The axis of a convolution that counts `n_pixels` pixels and `n_outputs` outputs from their last.

@@ -1,15 +1,14 @@
 //! The gradient of a convolution's input.
 //!
 //! `dx[n,c,iy,ix] = Σ_{k,ky,kx} dy[n,k,oy,ox] w[k,c,ky,kx]` over the windows that cover the pixel:
-//! `oy = (iy+p-ky)/s` and `ox = (ix+p-kx)/s` where these divisions leave no rest and the output is there. Padding is
-//! never stored. A task may cover a part of the output channels `k` and add to what the others left. Bytes: `dy` and
-//! `w` read once at least, `dx` written once (and read, when accumulating).
+//! `oy = (iy+p-ky)/s` and `ox = (ix+p-kx)/s` where these divisions leave no rest and the output is there.
+//! Padding is never stored. A task may cover a part of the output channels `k` and add to what the others
+//! left. Bytes: `dy` and `w` read once at least, `dx` written once (and read, when accumulating).
 
 pub(super) mod lanes;
-mod scattered;
 
-use super::flat::suits_gradient;
 use super::real::Real;
+use super::small_batch::suits_gradient;
 use super::window::{Sizes, Window};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
@@ -22,7 +21,8 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_dx, 6, [L R L]; lanes::flat, 1, [R R R]),
 )
 .samples(sample)
-.few(suits_gradient);
+.few(suits_gradient)
+.algorithms(super::algorithm::algorithms!(lanes::algorithms));
 
 super::forms! {
     /// The gradient of a convolution's input.

@@ -1,13 +1,14 @@
 //! Convolution, bias and ReLU in one pass.
 //!
-//! `y[n,k,oy,ox] = max(0, b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx])`, zero outside the image. Channels are not
-//! split: a partial sum cannot go through ReLU. The bits are those of the two operations one after the other. Bytes: `x`, `w`
-//! and `b` read once, `y` written once; ReLU by itself would read and write `y` again.
+//! `y[n,k,oy,ox] = max(0, b[k] + Σ_{c,ky,kx} x[n,c,oy*s+ky-p,ox*s+kx-p] w[k,c,ky,kx])`, zero outside the
+//! image. Channels are not split: a partial sum cannot go through ReLU. The bits are those of the two
+//! operations one after the other. Bytes: `x`, `w` and `b` read once, `y` written once; ReLU by itself would
+//! read and write `y` again.
 
 mod lanes;
 
-use super::flat::suits_convolution;
 use super::real::Real;
+use super::small_batch::suits_convolution;
 use super::window::{Sizes, Window};
 use super::{conv2d, relu};
 use dahl_runtime::Result;
@@ -22,9 +23,11 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_relu, 4, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 1));
+.few(|task| suits_convolution(task, 1))
+.algorithms(super::algorithm::algorithms!(conv2d::lanes::algorithms));
 
-/// What it takes the place of. It always pays: ReLU is nothing beside the multiply-adds, and a pass over `y` is saved.
+/// What it takes the place of. It always pays: ReLU is nothing beside the multiply-adds, and a pass over `y`
+/// is saved.
 pub(super) static FUSION: Fusion = Fusion {
     name: "conv2d_relu",
     given: &[],
@@ -37,7 +40,8 @@ pub(super) static FUSION: Fusion = Fusion {
 };
 
 super::forms! {
-    /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel, or zero if that is larger.
+    /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel, or zero if that
+    /// is larger.
     conv2d_relu<T>(x: [T; 4], w: [T; 4], b: [T; 1]; ints stride, pad) -> (y: [T; 4])
 }
 

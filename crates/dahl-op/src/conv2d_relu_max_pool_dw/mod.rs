@@ -1,31 +1,32 @@
-//! The gradients of weights and bias of a convolution that is followed by max pooling and ReLU, straight from the pooled
-//! gradient, without the gradient in between.
+//! The gradients of weights and bias of a convolution that is followed by max pooling and ReLU, straight from
+//! the pooled gradient, without the gradient in between.
 //!
-//! `dw[k,c,ky,kx] = Σ dy[n,k,py,px] x[n,c,oy*s+ky-p,ox*s+kx-p]` and `db[k] = Σ dy[n,k,py,px]`, where `oy = py*t+qy`,
-//! `ox = px*t+qx`, and `arg[n,k,py,px] = qy*q+qx` is what `conv2d_relu_max_pool` left;
-//! windows whose `arg` is `q*q` have no gradient. Elsewhere in
-//! a window the gradient is zero, and is added as such or not at all. A task may cover a part of the channels `c` or of the taps; the one
-//! that has the first tap of channel 0 sums up the bias.
+//! `dw[k,c,ky,kx] = Σ dy[n,k,py,px] x[n,c,oy*s+ky-p,ox*s+kx-p]` and `db[k] = Σ dy[n,k,py,px]`, where
+//! `oy = py*t+qy`, `ox = px*t+qx`, and `arg[n,k,py,px] = qy*q+qx` is what `conv2d_relu_max_pool` left;
+//! windows whose `arg` is `q*q` have no gradient. Elsewhere in a window the gradient is zero, and is added as
+//! such or not at all. A task may cover a part of the channels `c` or of the taps; the one that has the first
+//! tap of channel 0 sums up the bias.
 //!
-//! Where windows do not overlap, the bits are those of the gradients of ReLU, pool, weights and bias one after the other:
-//! the sums run in the same order, and what is left out is zero.
+//! Where windows do not overlap, the bits are those of the gradients of ReLU, pool, weights and bias one
+//! after the other: the sums run in the same order, and what is left out is zero.
 //!
-//! Bytes: `x`, `dy` and `arg` read once at least, `dw` and `db` written. For `seed`, that is 160 KB for 16 samples instead
-//! of a gradient of 346 KB that is written once and read four times, and a unit that takes the task over from another needs
-//! to fetch no more than that.
+//! Bytes: `x`, `dy` and `arg` read once at least, `dw` and `db` written. For `seed`, that is 160 KB for 16
+//! samples instead of a gradient of 346 KB that is written once and read four times, and a unit that takes
+//! the task over from another needs to fetch no more than that.
 //!
-//! Of a window's two by two places at most one has a gradient, but lanes have theirs where they like. Where the convolution moves by
-//! one, a row of a window takes one multiply-add and one selection per tap instead of two multiply-adds, which units that can do both at
-//! once do in half the time. 5x5 taps take 35 multiply-adds and as many selections per window instead of 100 multiply-adds (`conv2d_dw/reduced`):
-//! `lenet5`'s two take 26 and 39 µs for 16 samples where the multiply-adds of the full gradients alone need 32 and 65. Rates count the arithmetic of the full
-//! gradient, so they may be above the peak.
+//! Of a window's two by two places at most one has a gradient, but lanes have theirs where they like. Where
+//! the convolution moves by one, a row of a window takes one multiply-add and one selection per tap instead
+//! of two multiply-adds, which units that can do both at once do in half the time. 5x5 taps take 35
+//! multiply-adds and as many selections per window instead of 100 multiply-adds (`winograd/`):
+//! `lenet5`'s two take 26 and 39 µs for 16 samples where the multiply-adds of the full gradients alone need
+//! 32 and 65. Rates count the arithmetic of the full gradient, so they may be above the peak.
 
 mod flat;
 mod lanes;
 
 use super::conv2d_relu_max_pool::{Sizes, checked_size};
-use super::flat::suits_convolution;
 use super::real::Real;
+use super::small_batch::suits_convolution;
 use super::window::Window;
 use super::{
     channel_sum, conv2d_dw, conv2d_relu_max_pool, convolve, max_pool_backward, relu_backward, window,
@@ -35,8 +36,8 @@ use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance, for_each_index};
 use dahl_runtime::graph::{Found, Fusion, TaskPattern};
 
-/// `dw += x ⋆ dy`, `db += Σ dy` at the places in `arg`; integers: stride and padding of the convolution, stride and size of
-/// the pool.
+/// `dw += x ⋆ dy`, `db += Σ dy` at the places in `arg`; integers: stride and padding of the convolution,
+/// stride and size of the pool.
 pub static CODELET: Codelet = Codelet::new(
     "conv2d_relu_max_pool_dw",
     "x[n,c,iy,ix]?0 dy[n,k,py,px] arg[n,k,py,px] -> dw[k,c,ky,kx] += db[k] += \
@@ -45,7 +46,8 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 5, [L L L R R]; flat::conv2d_relu_max_pool_dw, 1, [R R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 3));
+.few(|task| suits_convolution(task, 3))
+.algorithms(super::algorithm::algorithms!(lanes::algorithms));
 
 /// What it takes the place of in a first layer, whose input has no gradient.
 pub(super) static FUSION: Fusion = Fusion {
@@ -61,7 +63,8 @@ pub(super) static FUSION: Fusion = Fusion {
     when: pays,
 };
 
-/// What it takes the place of in other layers, where the gradient of the convolution's output stays for that of its input.
+/// What it takes the place of in other layers, where the gradient of the convolution's output stays for that
+/// of its input.
 pub(super) static FUSION_INNER: Fusion = Fusion {
     name: "conv2d_relu_max_pool_dw inner",
     given: &[TaskPattern::new(&max_pool_backward::CODELET, "arg dy -> dc", "t 0 q")],
@@ -73,16 +76,17 @@ pub(super) static FUSION_INNER: Fusion = Fusion {
     when: selects_pixels,
 };
 
-/// Selecting gradients costs about a fifth of the multiply-adds of each input channel; what it saves does not grow with
-/// the channels. Selecting pixels pays with any number.
+/// Selecting gradients costs about a fifth of the multiply-adds of each input channel; what it saves does not
+/// grow with the channels. Selecting pixels pays with any number.
 fn pays(found: &Found) -> bool {
     let is_small = found.var("w").is_ok_and(|w| w.shape()[1..].iter().product::<usize>() <= 25);
     is_small || selects_pixels(found)
 }
 
-/// Whether pixels are selected instead of gradients, which takes a copy of a plane with padding and a sum per weight of it; and
-/// whether there are enough windows for that to pay. The separate gradient of very many weights is not added up from parts
-/// (`whole_sums`), and this one, with its bias, always is; so it is left alone, for the sake of the same bits.
+/// Whether pixels are selected instead of gradients, which takes a copy of a plane with padding and a sum per
+/// weight of it; and whether there are enough windows for that to pay. The separate gradient of very many
+/// weights is not added up from parts (`whole_sums`), and this one, with its bias, always is; so it is left
+/// alone, for the sake of the same bits.
 fn selects_pixels(found: &Found) -> bool {
     let is = |name, value| found.int(name).is_ok_and(|int| int == value);
     let (Ok(x), Ok(dw), Ok(dy)) = (found.var("x"), found.var("dw"), found.var("dy")) else { return false };
@@ -96,8 +100,8 @@ fn selects_pixels(found: &Found) -> bool {
 }
 
 super::forms! {
-    /// The gradients of kernels and bias of a convolution with max pooling and ReLU after it, from the gradient `dy` of
-    /// the pooled result and the places `arg` of the maxima.
+    /// The gradients of kernels and bias of a convolution with max pooling and ReLU after it, from the
+    /// gradient `dy` of the pooled result and the places `arg` of the maxima.
     conv2d_relu_max_pool_dw<T>(x: [T; 4], dy: [T; 4], arg: [u8; 4]; ints stride, pad, pool_stride, size)
         -> (dw: [T; 4], db: [T; 1])
 }

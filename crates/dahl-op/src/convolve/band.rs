@@ -1,14 +1,14 @@
-//! The order in which a convolution is computed: bands of rows, then blocks of output channels, then as many input channels
-//! as have their weights on the stack.
+//! The order in which a convolution is computed: bands of rows, then blocks of output channels, then as many
+//! input channels as have their weights on the stack.
 
-use super::block::{Band, Taps};
+use super::block::{Band, Block, Taps};
 use super::{Convolution, Finish, STACK_TAPS};
 use crate::real::Real;
-use crate::simd::Simd;
+use crate::simd::{IsWide, Kernel, Simd};
 use std::ops::Range;
 
-/// Rows of output that a band has at least, where channels can be split instead: rows of `x` at the edge of a band are
-/// copied twice.
+/// Rows of output that a band has at least, where channels can be split instead: rows of `x` at the edge of a
+/// band are copied twice.
 const LEAST_ROWS: usize = 4;
 
 /// How a convolution is cut.
@@ -23,7 +23,7 @@ struct Cut {
 
 impl<T: Real> Convolution<'_, T> {
     /// Vectors of `x` that are copied at a time.
-    pub(super) fn copied_len(&self) -> usize {
+    fn copied_len(&self) -> usize {
         let cut = self.cut();
         if cut.is_copied {
             cut.n_channels * self.n_rows_under(cut.n_rows) * self.columns.inputs.len()
@@ -57,14 +57,13 @@ impl<T: Real> Convolution<'_, T> {
         Cut { n_rows, n_channels, is_copied: true }
     }
 
-    /// All outputs; kernels are `W` wide, or of any width if `W` is 0.
-    #[inline(always)]
-    pub(super) fn bands<S: Simd<T>, const W: usize>(
-        &self,
-        s: S,
-        y: &mut [T::Lanes],
-        scratch: &mut [T::Lanes],
-    ) {
+    /// All outputs, by the definition.
+    pub(crate) fn direct(&self, y: &mut [T::Lanes]) {
+        T::scratch(self.copied_len(), |scratch| self.bands(y, scratch));
+    }
+
+    fn bands(&self, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+        let is_wide = T::dispatch(IsWide);
         let cut = self.cut();
         let x_plane = self.rows.inputs.len() * self.columns.inputs.len();
         let mut weights = [T::default(); STACK_TAPS * 8];
@@ -82,7 +81,7 @@ impl<T: Real> Convolution<'_, T> {
                     rows.outputs = outputs.clone();
                     let x = &x[channels.start * x_plane..channels.end * x_plane];
                     let x = if cut.is_copied {
-                        self.copy(s, x, &under, scratch);
+                        T::dispatch(Copy { convolution: self, x, rows: &under, to: &mut *scratch });
                         rows.inputs = under.clone();
                         &*scratch
                     } else {
@@ -95,78 +94,54 @@ impl<T: Real> Convolution<'_, T> {
                         ..self.planes
                     };
                     let band = Band { x, rows, columns: &self.columns, planes };
-                    self.outputs::<S, W>(s, &band, channels, group, &mut weights, y);
+                    self.outputs(is_wide, &band, channels, group, &mut weights, y);
                 }
             }
         }
     }
 
-    /// Copies some rows of all planes of `x` side by side, turned round if they must be.
-    #[inline(always)]
-    fn copy<S: Simd<T>>(&self, s: S, x: &[T::Lanes], rows: &Range<usize>, to: &mut [T::Lanes]) {
-        let (height, width) = (self.rows.inputs.len(), self.columns.inputs.len());
-        let first = rows.start - self.rows.inputs.start;
-        let len = rows.len() * width;
-        if len == 0 {
-            return;
-        }
-        for (from, to) in x.chunks_exact(height * width).zip(to.chunks_exact_mut(len)) {
-            if self.is_turned {
-                let from = &from[(height - first) * width - len..][..len];
-                for (from, to) in from.iter().rev().zip(to) {
-                    s.store(s.load(from), to);
-                }
-            } else {
-                let from = &from[first * width..][..len];
-                for (from, to) in from.iter().zip(to) {
-                    s.store(s.load(from), to);
-                }
-            }
-        }
-    }
-
-    /// Adds some input channels to a band of all output channels: blocks of as many accumulators as the registers hold, channels
-    /// times columns.
-    #[inline(always)]
-    fn outputs<S: Simd<T>, const W: usize>(
+    /// Adds some input channels to a band of all output channels: blocks of as many accumulators as the
+    /// registers hold, channels times columns.
+    fn outputs(
         &self,
-        s: S,
+        is_wide: bool,
         band: &Band<'_, T>,
         channels: Range<usize>,
         group: usize,
         weights: &mut [T],
         y: &mut [T::Lanes],
     ) {
+        // Kernels of three columns have blocks of their own; five are computed by Winograd's algorithm,
+        // unless there are very few.
+        let is_three = self.columns.taps.len() == 3;
         let mut o = 0;
         while o < self.n_outputs {
             let left = self.n_outputs - o;
             let channels = channels.clone();
             let at = (group * self.n_outputs + o, o);
-            o += if const { S::ACCUMULATORS >= 24 } {
-                match left {
-                    8.. => self.block_of_outputs::<S, 8, 3, W>(s, band, channels, at, weights, y),
-                    6.. => self.block_of_outputs::<S, 6, 4, W>(s, band, channels, at, weights, y),
-                    4.. => self.block_of_outputs::<S, 4, 6, 0>(s, band, channels, at, weights, y),
-                    3 => self.block_of_outputs::<S, 3, 6, 0>(s, band, channels, at, weights, y),
-                    2.. => self.block_of_outputs::<S, 2, 8, 0>(s, band, channels, at, weights, y),
-                    _ => self.block_of_outputs::<S, 1, 8, 0>(s, band, channels, at, weights, y),
-                }
-            } else {
+            o += match (is_wide, left) {
+                (true, 8..) if is_three => self.block_of_outputs::<8, 3, 3>(band, channels, at, weights, y),
+                (true, 8..) => self.block_of_outputs::<8, 3, 0>(band, channels, at, weights, y),
+                (true, 6..) if is_three => self.block_of_outputs::<6, 4, 3>(band, channels, at, weights, y),
+                (true, 6..) => self.block_of_outputs::<6, 4, 0>(band, channels, at, weights, y),
+                (true, 4..) => self.block_of_outputs::<4, 6, 0>(band, channels, at, weights, y),
+                (true, 3) => self.block_of_outputs::<3, 6, 0>(band, channels, at, weights, y),
+                (true, 2..) => self.block_of_outputs::<2, 8, 0>(band, channels, at, weights, y),
+                (true, _) => self.block_of_outputs::<1, 8, 0>(band, channels, at, weights, y),
                 // One column, so that its vector and a weight fit beside six sums of two registers each.
-                match left {
-                    6.. => self.block_of_outputs::<S, 6, 1, W>(s, band, channels, at, weights, y),
-                    2.. => self.block_of_outputs::<S, 2, 3, W>(s, band, channels, at, weights, y),
-                    _ => self.block_of_outputs::<S, 1, 4, 0>(s, band, channels, at, weights, y),
-                }
+                (false, 6..) if is_three => self.block_of_outputs::<6, 1, 3>(band, channels, at, weights, y),
+                (false, 6..) => self.block_of_outputs::<6, 1, 0>(band, channels, at, weights, y),
+                (false, 2..) if is_three => self.block_of_outputs::<2, 3, 3>(band, channels, at, weights, y),
+                (false, 2..) => self.block_of_outputs::<2, 3, 0>(band, channels, at, weights, y),
+                (false, _) => self.block_of_outputs::<1, 4, 0>(band, channels, at, weights, y),
             };
         }
     }
 
-    /// Adds some input channels to a band of `K` output channels from `o`, whose first plane is `plane`. Returns `K`.
-    #[inline(always)]
-    fn block_of_outputs<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
+    /// Adds some input channels to a band of `K` output channels from `o`, whose first plane is `plane`.
+    /// Returns `K`.
+    fn block_of_outputs<const K: usize, const X: usize, const W: usize>(
         &self,
-        s: S,
         band: &Band<'_, T>,
         channels: Range<usize>,
         (plane, o): (usize, usize),
@@ -200,14 +175,13 @@ impl<T: Real> Convolution<'_, T> {
                 add: self.accumulate || first > 0,
                 finish,
             };
-            band.all::<S, K, X, W>(s, &taps, &mut y[planes.clone()]);
+            T::dispatch(Block::<T, K, X, W> { band, taps: &taps, y: &mut y[planes.clone()] });
         }
         K
     }
 
     /// Puts the weights of some input channels for `K` output channels from `o` side by side.
-    #[inline(always)]
-    pub(super) fn pack<const K: usize>(&self, o: usize, channels: Range<usize>, to: &mut [[T; K]]) {
+    pub(crate) fn pack<const K: usize>(&self, o: usize, channels: Range<usize>, to: &mut [[T; K]]) {
         let steps = &self.steps;
         let (height, width) = (self.rows.taps.len(), self.columns.taps.len());
         if height * width == 0 {
@@ -232,6 +206,42 @@ impl<T: Real> Convolution<'_, T> {
                     for j in 0..K {
                         to[j] = from[j][ky * steps.row + kx * steps.column];
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Copies some rows of all planes of `x` side by side, turned round if they must be.
+struct Copy<'a, 'b, T: Real> {
+    convolution: &'a Convolution<'b, T>,
+    x: &'a [T::Lanes],
+    rows: &'a Range<usize>,
+    to: &'a mut [T::Lanes],
+}
+
+impl<T: Real> Kernel<T> for Copy<'_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        let Copy { convolution, x, rows, to } = self;
+        let (height, width) = (convolution.rows.inputs.len(), convolution.columns.inputs.len());
+        let first = rows.start - convolution.rows.inputs.start;
+        let len = rows.len() * width;
+        if len == 0 {
+            return;
+        }
+        for (from, to) in x.chunks_exact(height * width).zip(to.chunks_exact_mut(len)) {
+            if convolution.is_turned {
+                let from = &from[(height - first) * width - len..][..len];
+                for (from, to) in from.iter().rev().zip(to) {
+                    s.store(s.load(from), to);
+                }
+            } else {
+                let from = &from[first * width..][..len];
+                for (from, to) in from.iter().zip(to) {
+                    s.store(s.load(from), to);
                 }
             }
         }

@@ -1,13 +1,22 @@
-//! Blocks of output channels by columns in registers.
+//! Register blocks of output channels by columns.
+//!
+//! Arrays of sums stay in registers only if every index is a constant after unrolling. The compiler does not
+//! unroll loops whose bodies look long, and then everything is a third as fast; [`unrolled`] writes them out.
+//! What it makes of a block decides over a factor of two: two loops after each other, or a branch between
+//! multiply-adds, and it moves all sums to other registers in between. One loop without branches inside, and
+//! sums that leave some registers free, is what works. With 16 registers of half a vector, 6 channels by one
+//! column beat 2 by 3 twice: the sums leave room for one vector and one weight.
+//!
+//! Each block is a function of its own ([`Block`]), which convolutions of all widths and fused pools share.
 
 use super::{Axis, Finish, PlaneSteps};
 use crate::real::Real;
-use crate::simd::Simd;
+use crate::simd::{Kernel, Simd};
 use crate::window::Window;
 use std::ops::Range;
 
-/// `$body` for every `$i` below `$n`, at most 9, written out. Where a block of sums is indexed, the compiler must see each index,
-/// or the sums are in memory; it does not unroll loops whose bodies look long.
+/// `$body` for every `$i` below `$n`, at most 9, written out. Where a block of sums is indexed, the compiler
+/// must see each index, or the sums are in memory; it does not unroll loops whose bodies look long.
 macro_rules! unrolled {
     ($i:ident < $n:expr, $body:block) => {
         $crate::convolve::block::unrolled!(@ $i $n, $body, 0 1 2 3 4 5 6 7 8)
@@ -45,6 +54,34 @@ pub(crate) struct Band<'a, T: Real> {
     pub(crate) planes: PlaneSteps,
 }
 
+/// Adds some input channels to all outputs of `K` channels, `X` columns at a time. Kernels are `W` wide, or
+/// of any width if `W` is 0.
+pub(crate) struct Block<'a, 'b, T: Real, const K: usize, const X: usize, const W: usize> {
+    pub(crate) band: &'a Band<'b, T>,
+    pub(crate) taps: &'a Taps<'b, T, K>,
+    /// The planes of the output channels.
+    pub(crate) y: &'a mut [T::Lanes],
+}
+
+impl<T: Real, const K: usize, const X: usize, const W: usize> Block<'_, '_, T, K, X, W> {
+    /// Whether it is one of the blocks of an instruction set with so many accumulators: those that fit the
+    /// registers and leave few of them free. The others are neither compiled for it nor called.
+    pub(crate) const fn is_of(n_accumulators: usize) -> bool {
+        n_accumulators >= K * X && (n_accumulators < 24 || K * X > 6)
+    }
+}
+
+impl<T: Real, const K: usize, const X: usize, const W: usize> Kernel<T> for Block<'_, '_, T, K, X, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<T>>(self, s: S) {
+        if const { Self::is_of(S::ACCUMULATORS) } {
+            self.band.all::<S, K, X, W>(s, self.taps, self.y);
+        }
+    }
+}
+
 /// A block of columns.
 struct Place<'a> {
     /// The row and the first column.
@@ -58,9 +95,10 @@ struct Place<'a> {
 }
 
 impl<T: Real> Band<'_, T> {
-    /// Adds some input channels to all outputs of `K` channels, whose planes are `y`. Kernels are `W` wide, or of any width if `W` is 0.
+    /// Adds some input channels to all outputs of `K` channels, whose planes are `y`. Kernels are `W` wide,
+    /// or of any width if `W` is 0.
     #[inline(always)]
-    pub(crate) fn all<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
+    fn all<S: Simd<T>, const K: usize, const X: usize, const W: usize>(
         &self,
         s: S,
         taps: &Taps<'_, T, K>,
@@ -103,7 +141,8 @@ impl<T: Real> Band<'_, T> {
         let Window { stride, pad } = self.columns.window;
         let left =
             (place.column * stride + self.columns.taps.start).wrapping_sub(pad + self.columns.inputs.start);
-        // Where the windows of the columns begin; one that is missing, or begins before the image, is beyond any row's end.
+        // Where the windows of the columns begin; one that is missing, or begins before the image, is beyond
+        // any row's end.
         let mut begins = [usize::MAX / 2; X];
         for j in 0..place.n_columns.min(X) {
             begins[j] = left.wrapping_add(j * stride);

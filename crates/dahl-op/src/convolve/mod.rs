@@ -1,44 +1,52 @@
-//! The convolution that `conv2d`, its fused forms and the gradient of its input are made of, lanes over samples.
+//! The convolution that `conv2d`, its fused forms and the gradient of its input are made of, lanes over
+//! samples.
 //!
-//! `y[o,r,c] = b[o] + Σ_{i,ky,kx} x[i, r*s+ky-p, c*s+kx-p] w[o,i,ky,kx]`, zero outside of the image, then perhaps a
-//! rectifier. In the plain way, each output is one chain of multiply-adds in the order (input channel, row, column) of its taps, clipped at
-//! the border, so that neither the blocking nor the instruction set shows in the bits.
+//! `y[o,r,c] = b[o] + Σ_{i,ky,kx} x[i, r*s+ky-p, c*s+kx-p] w[o,i,ky,kx]`, zero outside of the image, then
+//! perhaps a rectifier. In the direct algorithm, each output is one chain of multiply-adds in the order
+//! (input channel, row, column) of its taps, clipped at the border, so that neither the blocking nor the
+//! instruction set shows in the bits.
 //!
-//! - `band.rs` cuts the rows of the output into bands whose input stays in the second cache while all output channels pass
-//!   by. Where the image is larger than that, a band of it is first copied, because channels whose distance is a power of two
-//!   would push each other out. The copy may be turned round, which makes the gradient of the input a convolution.
-//! - `block.rs` computes a block of output channels by columns in registers: per tap one vector of `x` per column and one
-//!   broadcast weight per channel. At the border a block looks for each tap and column whether it is there, which costs
-//!   nothing beside the multiply-adds of all channels.
+//! - `band.rs` cuts the rows of the output into bands whose input stays in the second cache while all output
+//!   channels pass by. Where the image is larger than that, a band of it is first copied: planes of 32x32 or
+//!   16x16 pixels lie powers of two apart, so some rows of all channels fall into few sets of a cache and
+//!   push each other out, long before it is full. Copying costs 2 %. The copy may be turned round: then `dy`
+//!   lies under the taps in their order, and the gradient of the input is a convolution, or with a stride
+//!   several, one per phase.
+//! - `block.rs` computes a register block of output channels by columns: per tap one vector of `x` per column
+//!   and one broadcast weight per channel. At the border a block looks for each tap and column whether it is
+//!   there: a branch for the multiply-adds of 8 channels costs nothing, while blocks of single columns were a
+//!   quarter of all outputs of an 8x8 image.
 //!
-//! Where it pays, there are two other ways: `reduced/`, with fewer multiplications, for 3x3 taps over many channels and for 5x5 taps; and `compact.rs`, with
-//! vectors of neighbouring pixels, where samples are too few for vectors of their own.
+//! Where it pays, there are two other algorithms ([`Convolution::algorithm`]): Winograd's (`winograd/`), for
+//! 3x3 taps over many channels and for 5x5 taps; and `small_batch/`, with vectors of neighbouring pixels,
+//! where samples are too few for vectors of their own.
 //!
-//! Per multiply-add of a full block of 8 channels by 3 columns, 11/24 of a vector is read. Bytes: `x` read once per call from
-//! beyond the second cache, `w` once per band, `y` written once.
+//! Per multiply-add of a full block of 8 channels by 3 columns, 11/24 of a vector is read. Bytes: `x` read
+//! once per call from beyond the second cache, `w` once per band, `y` written once. The copies are the only
+//! memory that it keeps (`Real::scratch`): at most 1 MiB per worker and element type, together with what the
+//! other algorithms put there.
+//!
+//! Blocks are compiled once per element type and instruction set, not once per codelet or width of kernels.
 
 pub(super) mod band;
 pub(super) mod block;
-mod compact;
-pub(super) mod five;
-pub(super) mod reduced;
 
-use super::flat::Order;
+use super::algorithm::Algorithm;
 use super::real::Real;
-use super::simd::{Kernel, Simd};
+use super::small_batch::{Order, SmallBatch};
 use super::window::Window;
-use compact::Compact;
-use dahl_runtime::codelet::Call;
-use reduced::Planes;
+use super::winograd::target::Planes;
+use dahl_runtime::codelet::CallSpec;
 use std::ops::Range;
 
 /// Taps whose weights are on the stack at a time: 8 KiB of `f32` for 8 channels.
 pub(super) const STACK_TAPS: usize = 256;
 
-/// Whether the weights of one channel, the second argument of a call, have no room there. No network has kernels of more than 16x16.
-pub(super) fn is_too_large<T: Real>(call: &Call<'_>) -> bool {
-    let w = call.input::<T>(1);
-    w.region().range(2).len() * w.region().range(3).len() > STACK_TAPS
+/// Whether the weights of one channel, the second argument of a call, have no room there. No network has
+/// kernels of more than 16x16.
+pub(super) fn is_too_large(spec: &CallSpec) -> bool {
+    let w = &spec.args[1].region;
+    w.range(2).len() * w.range(3).len() > STACK_TAPS
 }
 
 /// What stays of `x` in a second cache of 1 MiB: 512 KiB.
@@ -81,8 +89,8 @@ impl Axis {
     }
 }
 
-/// Where a weight lies: that of output channel `o`, input channel `i`, row `ky` and column `kx` of the taps at
-/// `first + o * output + i * input + ky * row + kx * column`.
+/// Where a weight lies: that of output channel `o`, input channel `i`, row `ky` and column `kx` of the taps
+/// at `first + o * output + i * input + ky * row + kx * column`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WeightSteps {
     pub(super) first: usize,
@@ -100,7 +108,8 @@ impl WeightSteps {
     }
 }
 
-/// Where an output lies in the plane of its channel: row `r` and column `c` at `first + r * row + c * column`.
+/// Where an output lies in the plane of its channel: row `r` and column `c` at
+/// `first + r * row + c * column`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaneSteps {
     /// Vectors per plane.
@@ -164,55 +173,43 @@ pub(super) struct Convolution<'a, T: Real> {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Computes it, unless samples are not in lanes and there is no way for that: returns whether it did. One function for all codelets, so
-    /// that it is compiled once; but one each for the ways to do it, because the compiler makes less of them all in one.
+    /// Which algorithm it takes, unless values are infinite or very large. Its data play no part and need not
+    /// be there.
+    pub(super) fn algorithm(&self) -> Algorithm {
+        match self.flat() {
+            Some(_) => Algorithm::SmallBatch,
+            None if self.order == Order::Rows => Algorithm::Reference,
+            None if self.suits_winograd() && self.columns.taps.len() == 3 => Algorithm::Winograd3,
+            None if self.suits_winograd() => Algorithm::Winograd5,
+            None => Algorithm::Direct,
+        }
+    }
+
+    /// Computes it, unless samples are not in lanes and only the reference could: returns whether it did.
     pub(super) fn run(&self, y: &mut [T]) -> bool {
-        if let Some(flat) = self.flat() {
-            let len = self.flat_len(&flat);
-            T::scratch(len, |scratch| T::dispatch(Compact { convolution: self, flat, y, scratch }));
-            return true;
-        }
-        if self.order == Order::Rows {
-            return false;
-        }
-        let y = T::lanes_mut(y);
-        let is_done = self.is_reducible() && {
-            let target = Planes { convolution: self, y: &mut *y };
-            if self.columns.taps.len() == 3 {
-                self.reduce::<_, 3>(target)
-            } else {
-                self.reduce::<_, 5>(target)
-            }
+        let is_done = match self.algorithm() {
+            Algorithm::SmallBatch => self.small_batch(y),
+            Algorithm::Winograd3 => self.winograd::<_, 3>(Planes { convolution: self, y: T::lanes_mut(y) }),
+            Algorithm::Winograd5 => self.winograd::<_, 5>(Planes { convolution: self, y: T::lanes_mut(y) }),
+            _ => false,
         };
-        if !is_done {
-            T::scratch(self.copied_len(), |scratch| match self.columns.taps.len() {
-                3 => T::dispatch(Plain::<T, 3> { convolution: self, y, scratch }),
-                5 => T::dispatch(Plain::<T, 5> { convolution: self, y, scratch }),
-                _ => T::dispatch(Plain::<T, 0> { convolution: self, y, scratch }),
-            });
+        if !is_done && self.order == Order::Lanes {
+            self.direct(T::lanes_mut(y));
         }
+        is_done || self.order == Order::Lanes
+    }
+
+    /// Computes it one sample at a time, unless a weight is not finite: says whether it did.
+    fn small_batch(&self, y: &mut [T]) -> bool {
+        let Some(flat) = self.flat().filter(|flat| self.is_padding_safe(flat)) else { return false };
+        let len = self.flat_len(&flat);
+        T::scratch(len, |scratch| T::dispatch(SmallBatch { convolution: self, flat, y, scratch }));
         true
     }
 
     /// Groups of samples.
-    fn n_groups(&self) -> usize {
+    pub(super) fn n_groups(&self) -> usize {
         self.n_samples.div_ceil(T::LANES)
-    }
-}
-
-/// Kernels are `W` wide, or of any width if `W` is 0.
-struct Plain<'a, 'b, T: Real, const W: usize> {
-    convolution: &'a Convolution<'b, T>,
-    y: &'a mut [T::Lanes],
-    scratch: &'a mut [T::Lanes],
-}
-
-impl<T: Real, const W: usize> Kernel<T> for Plain<'_, '_, T, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd<T>>(self, s: S) {
-        self.convolution.bands::<S, W>(s, self.y, self.scratch);
     }
 }
 
@@ -262,7 +259,8 @@ mod tests {
             for is_turned in [false, true] {
                 for stride in [1, 2] {
                     let whole = bits(RESIDENT, is_turned, stride, finish);
-                    // All channels of some rows, some channels of some rows, and less than one channel of one row.
+                    // All channels of some rows, some channels of some rows, and less than one channel of one
+                    // row.
                     for resident in [600, 300, 120, 60, 1] {
                         assert!(
                             bits(resident, is_turned, stride, finish) == whole,

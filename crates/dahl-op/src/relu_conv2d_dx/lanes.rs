@@ -1,11 +1,12 @@
-//! The gradient of a convolution's input by `op/convolve`, whose sums are written where `y` is positive.
+//! The gradient of a convolution's input, whose sums are written where `y` is positive.
 
-use crate::conv2d_dx::lanes::convolve;
-use crate::convolve::{Finish, is_too_large};
-use crate::flat::Order;
+use crate::algorithm::Algorithm;
+use crate::conv2d_dx::lanes::{self, convolve};
+use crate::convolve::Finish;
 use crate::real::Real;
+use crate::small_batch::Order;
 use dahl_runtime::Result;
-use dahl_runtime::codelet::Call;
+use dahl_runtime::codelet::{Call, CallSpec};
 
 pub(super) fn relu_conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
     run::<T>(call, Order::Lanes)
@@ -15,11 +16,19 @@ pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
     run::<T>(call, Order::Rows)
 }
 
+/// Which algorithms a call takes.
+pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+    if has_all(spec) { lanes::algorithms::<T>(spec, order) } else { vec![Algorithm::Reference] }
+}
+
+/// Whether `y` has the planes of `dx`: not where windows leave pixels out.
+fn has_all(spec: &CallSpec) -> bool {
+    spec.args[2].region == spec.args[3].region
+}
+
 fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<()> {
     let y = call.input::<T>(2);
-    // Where windows leave pixels out, `y` has other planes than `dx`.
-    let is_possible = !is_too_large::<T>(call) && *y.region() == call.spec().args[3].region;
-    if !is_possible || !convolve::<T>(call, order, Finish::Where(y.contiguous())) {
+    if !has_all(call.spec()) || !convolve::<T>(call, order, Finish::Where(y.contiguous())) {
         return super::reference::<T>(call);
     }
     Ok(())

@@ -1,15 +1,16 @@
-//! The gradient of what a ReLU with a convolution after it gets, in one pass: that of the convolution's input, where ReLU let
-//! it through.
+//! The gradient of what a ReLU with a convolution after it gets, in one pass: that of the convolution's
+//! input, where ReLU let it through.
 //!
-//! `dx[n,c,iy,ix] = Σ_{k,ky,kx} dy[n,k,oy,ox] w[k,c,ky,kx]` over the windows that cover the pixel, as in `conv2d_dx`, where
-//! `y[n,c,iy,ix] > 0`, and else 0; `y` is what ReLU gave. A task may cover a part of the output channels `k` and add to what the
-//! others left, as what ReLU let through does not depend on them. The bits are those of the two operations one after the other. Bytes: `dy`, `w` and `y` read once, `dx` written
+//! `dx[n,c,iy,ix] = Σ_{k,ky,kx} dy[n,k,oy,ox] w[k,c,ky,kx]` over the windows that cover the pixel, as in
+//! `conv2d_dx`, where `y[n,c,iy,ix] > 0`, and else 0; `y` is what ReLU gave. A task may cover a part of the
+//! output channels `k` and add to what the others left, as what ReLU let through does not depend on them. The
+//! bits are those of the two operations one after the other. Bytes: `dy`, `w` and `y` read once, `dx` written
 //! once; the gradient of ReLU by itself would read and write `dx` again.
 
 mod lanes;
 
-use super::flat::suits_gradient;
 use super::real::Real;
+use super::small_batch::suits_gradient;
 use super::window::{Sizes, Window};
 use super::{conv2d_dx, relu_backward};
 use dahl_runtime::Result;
@@ -24,10 +25,12 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::relu_conv2d_dx, 5, [L R L L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(suits_gradient);
+.few(suits_gradient)
+.algorithms(super::algorithm::algorithms!(lanes::algorithms));
 
-/// What it takes the place of. It always pays: looking at `y` is nothing beside the multiply-adds, and a pass over `dx` is saved.
-/// With a stride there may be pixels under no window, of which the codelet would not see `y`.
+/// What it takes the place of. It always pays: looking at `y` is nothing beside the multiply-adds, and a pass
+/// over `dx` is saved. With a stride there may be pixels under no window, of which the codelet would not see
+/// `y`.
 pub(super) static FUSION: Fusion = Fusion {
     name: "relu_conv2d_dx",
     given: &[],
@@ -40,8 +43,8 @@ pub(super) static FUSION: Fusion = Fusion {
 };
 
 super::forms! {
-    /// The gradient of a convolution's input where `y`, that input, is positive, else 0: what a rectifier before the convolution
-    /// passes on.
+    /// The gradient of a convolution's input where `y`, that input, is positive, else 0: what a rectifier
+    /// before the convolution passes on.
     relu_conv2d_dx<T>(dy: [T; 4], w: [T; 4], y: [T; 4]; ints stride, pad) -> (dx: [T; 4])
 }
 

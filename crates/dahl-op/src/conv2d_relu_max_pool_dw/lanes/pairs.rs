@@ -1,9 +1,17 @@
 //! Pools of two by two pixels, behind a convolution that moves by one: the usual ones.
 //!
-//! Of the two columns of a window at most one has a gradient. So not the gradient is selected for each of them, but the pixels
-//! under the taps, of two neighbours the one that belongs to the gradient's column: one multiply-add and one selection per tap and row of
-//! a window where the full gradient takes two multiply-adds. That pays where selections and multiply-adds do not wait for
-//! each other, and is no loss elsewhere. Sums run in the order of the full gradient, without its zeros.
+//! Of the two columns of a window at most one has a gradient. So not the gradient is selected for each of
+//! them, but the pixels under the taps, of two neighbours the one that belongs to the gradient's column: one
+//! multiply-add and one selection per tap and row of a window where the full gradient takes two
+//! multiply-adds. That pays where selections and multiply-adds do not wait for each other, and is no loss
+//! elsewhere. Sums run in the order of the full gradient, without its zeros.
+//!
+//! With lanes over samples every lane has its maximum at another place, so that only the selected positions
+//! carry a gradient is no way to skip work; but of two neighbouring columns at most one has a gradient, and
+//! cores do the selection at the same time as a multiply-add. Rows are not paired as well: the sums would run
+//! in another order, and the bits of the separate tasks would be lost. Selecting gradients instead, and
+//! multiplying the zeros, costs a fifth of the multiply-adds per input channel; that is left for unusual
+//! pools (`direct`).
 //!
 //! Per row of a window, one channel and 5x5 taps: 25 multiply-adds, 25 selections, 30 loads of pixels.
 
@@ -36,28 +44,40 @@ struct Place {
 }
 
 impl<T: Real> Job<'_, T> {
-    /// Adds to the gradients of all weights. Returns whether it did: that takes memory, which is not to be much.
-    pub(super) fn pairs(&self, (kys, kxs): (&Range<usize>, &Range<usize>), dw: &mut [T]) -> bool {
+    /// Whether there is little enough to hold: pixels of a channel with padding around, and its sums.
+    pub(super) fn has_room(&self, taps: (&Range<usize>, &Range<usize>)) -> bool {
+        let (rows, columns) = self.spans(taps);
+        let n_taps = taps.0.len() * taps.1.len();
+        n_taps * self.pys.len() * self.pxs.len() == 0
+            || n_copied(&rows, &columns) + self.n_kernels * n_taps <= RESIDENT
+    }
+
+    /// Adds to the gradients of all weights.
+    pub(super) fn pairs(&self, (kys, kxs): (&Range<usize>, &Range<usize>), dw: &mut [T]) {
         let taps = (kys.len(), kxs.len());
         if taps.0 * taps.1 * self.pys.len() * self.pxs.len() == 0 {
-            return true;
+            return;
         }
+        let (rows, columns) = self.spans((kys, kxs));
+        let n_copied = n_copied(&rows, &columns);
+        T::scratch(n_copied + self.n_kernels * taps.0 * taps.1, |scratch| {
+            let (copied, totals) = scratch.split_at_mut(n_copied);
+            T::dispatch(Run { job: self, rows, columns, taps, copied, totals, dw });
+        });
+    }
+
+    /// The rows and columns of pixels under all windows.
+    fn spans(&self, (kys, kxs): (&Range<usize>, &Range<usize>)) -> (Span, Span) {
         let span = |windows: &Range<usize>, taps, pixels| {
             Span::new(self.window, &(2 * windows.start..2 * windows.end), taps, pixels)
         };
-        let (rows, columns) = (span(&self.pys, kys, &self.rows), span(&self.pxs, kxs, &self.columns));
-        let is_inside = rows.is_inside() && columns.is_inside();
-        let n_copied = if is_inside { 0 } else { rows.len * columns.len };
-        let len = n_copied + self.n_kernels * taps.0 * taps.1;
-        let is_little = len <= RESIDENT;
-        if is_little {
-            T::scratch(len, |scratch| {
-                let (copied, totals) = scratch.split_at_mut(n_copied);
-                T::dispatch(Run { job: self, rows, columns, taps, copied, totals, dw });
-            });
-        }
-        is_little
+        (span(&self.pys, kys, &self.rows), span(&self.pxs, kxs, &self.columns))
     }
+}
+
+/// Pixels of a channel that are copied with padding around; none if they need none.
+fn n_copied(rows: &Span, columns: &Span) -> usize {
+    if rows.is_inside() && columns.is_inside() { 0 } else { rows.len * columns.len }
 }
 
 struct Run<'a, T: Real> {
@@ -115,7 +135,8 @@ impl<T: Real> Plane<'_, T> {
         let is_wide = const { S::ACCUMULATORS >= 24 };
         let mut k = 0;
         while k < job.n_kernels {
-            // Pairs of channels share the pixels; more of them, or more rows, and the compiler keeps sums in memory.
+            // Pairs of channels share the pixels; more of them, or more rows, and the compiler keeps sums in
+            // memory.
             let n_kernels = if is_wide && job.n_kernels - k >= 2 { 2 } else { 1 };
             let mut ky = 0;
             while ky < height {
@@ -168,7 +189,8 @@ impl<T: Real> Plane<'_, T> {
         let (n_rows, n_windows) = (job.pys.len(), job.pxs.len());
         let first = (group * job.n_kernels + k) * n_rows * n_windows;
         let mut sums = [[[s.zero(); X]; Y]; K];
-        // Rows of windows come twice, not one loop for each row in them: the second would move all sums to other registers.
+        // Rows of windows come twice, not one loop for each row in them: the second would move all sums to
+        // other registers.
         for row in 0..2 * n_rows {
             let (py, qy) = (row / 2, (row % 2) as u8);
             let (left, right) = (s.splat_bytes(2 * qy), s.splat_bytes(2 * qy + 1));

@@ -1,39 +1,47 @@
-//! Few samples, one at a time with its pixels side by side (`op/flat`): a block of output channels by vectors of neighbouring outputs in
-//! registers. Each output is the chain of multiply-adds of the plain convolution, with zeros beyond the border, and is added to what is
-//! there as a whole. Lanes without a sample become zero.
+//! Convolutions: a register block of output channels by vectors of neighbouring outputs.
+//!
+//! Each output is the chain of multiply-adds of the direct convolution, with zeros beyond the border, and is
+//! added to what is there as a whole. Lanes without a sample become zero. Per tap a block of 8 channels takes
+//! 16 multiply-adds and 10 loads, of which 8 are single weights.
 
-use super::{Convolution, Finish, PlaneSteps, STACK_TAPS};
-use crate::flat::{Flat, Order, Place, VECTORS};
+use super::flat::VECTORS;
+use super::{Flat, Order, Place};
+use crate::convolve::{Convolution, Finish, PlaneSteps, STACK_TAPS};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
 use crate::sums::are_finite;
 use std::ops::Range;
 
-pub(super) struct Compact<'a, 'b, T: Real> {
-    pub(super) convolution: &'a Convolution<'b, T>,
-    pub(super) flat: Flat,
-    pub(super) y: &'a mut [T],
+/// A convolution of few samples.
+pub(crate) struct SmallBatch<'a, 'b, T: Real> {
+    pub(crate) convolution: &'a Convolution<'b, T>,
+    pub(crate) flat: Flat,
+    pub(crate) y: &'a mut [T],
     /// As much as `flat_len`.
-    pub(super) scratch: &'a mut [T::Lanes],
+    pub(crate) scratch: &'a mut [T::Lanes],
 }
 
-impl<T: Real> Kernel<T> for Compact<'_, '_, T> {
+impl<T: Real> Kernel<T> for SmallBatch<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        self.convolution.compact(s, &self.flat, self.y, self.scratch);
+        self.convolution.one_by_one(s, &self.flat, self.y, self.scratch);
     }
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// How its pixels lie side by side, if they should.
+    /// How its pixels lie side by side, if they should. That does not depend on its data.
     pub(crate) fn flat(&self) -> Option<Flat> {
         let axes = [&self.rows, &self.columns];
         let flat = Flat::new::<T>((self.order, self.n_samples), (self.n_inputs, self.n_outputs), axes)?;
-        let flat = if self.is_turned { flat.turned() } else { flat };
-        // An infinite weight times the zero of padding would be NaN.
-        (!flat.has_padding() || are_finite(self.w)).then_some(flat)
+        Some(if self.is_turned { flat.turned() } else { flat })
+    }
+
+    /// Whether zeros around its image change nothing: an infinite weight times the zero of padding would be
+    /// NaN.
+    pub(crate) fn is_padding_safe(&self, flat: &Flat) -> bool {
+        !flat.has_padding() || are_finite(self.w)
     }
 
     /// Vectors that it needs: pixels, then outputs.
@@ -43,7 +51,7 @@ impl<T: Real> Convolution<'_, T> {
 
     /// All outputs.
     #[inline(always)]
-    fn compact<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T], scratch: &mut [T::Lanes]) {
+    fn one_by_one<S: Simd<T>>(&self, s: S, flat: &Flat, y: &mut [T], scratch: &mut [T::Lanes]) {
         let [height, width] = flat.outputs;
         // Pixels are not turned round here, but taps, so that outputs are not turned round either.
         let PlaneSteps { mut first, mut row, mut column, .. } = self.planes;

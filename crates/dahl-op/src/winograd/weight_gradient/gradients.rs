@@ -1,10 +1,11 @@
-//! What the gradients of a convolution's output are down the columns of its tiles, from all of them or from those of a pool.
+//! What the gradients of a convolution's output are down the columns of its tiles, from all of them or from
+//! those of a pool.
 
-use super::lines;
-use crate::convolve::five::of_gradients;
 use crate::real::Real;
 use crate::simd::Simd;
 use crate::sums::are_moderate;
+use crate::winograd::transform::of_gradients;
+use crate::winograd::under::lines;
 use std::ops::Range;
 
 /// Where the gradients of a convolution's output come from.
@@ -15,8 +16,9 @@ pub(crate) trait Gradients<T: Real> {
     /// Whether none of so many samples is infinite or very large.
     fn are_moderate<S: Simd<T>>(&self, s: S, n_samples: usize) -> bool;
 
-    /// The four values down of the tiles in some rows and columns of these planes, which are output channels of a group: value by value, plane by
-    /// plane, tile by tile, and column by column. Zero where there is no output. If they have one column, `columns_of` says which: 1 where it is the right one.
+    /// The four values down of the tiles in some rows and columns of these planes, which are output channels
+    /// of a group: value by value, plane by plane, tile by tile, and column by column. Zero where there is no
+    /// output. If they have one column, `columns_of` says which: 1 where it is the right one.
     fn down<S: Simd<T>>(
         &self,
         s: S,
@@ -77,7 +79,8 @@ impl<T: Real> Gradients<T> for Full<'_, T> {
     }
 }
 
-/// Gradients of 2x2 windows of a pool, `dy[k,py,px]` and `arg[k,py,px]` per group: each window is a tile, with its gradient at one place or at none.
+/// Gradients of 2x2 windows of a pool, `dy[k,py,px]` and `arg[k,py,px]` per group: each window is a tile,
+/// with its gradient at one place or at none.
 pub(crate) struct Pooled<'a, T: Real> {
     pub(crate) dy: &'a [T::Lanes],
     pub(crate) arg: &'a [T::Bytes],

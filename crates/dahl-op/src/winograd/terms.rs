@@ -1,8 +1,7 @@
-//! What pixels, taps and sums are in the products of a row of three or five taps, and in which order products lie in memory.
+//! Which products end in which sum, and in which order they lie in memory: those of one of the 16 places of a
+//! tile side by side, so that its chains run through memory from end to end.
 
-use crate::convolve::five;
-use crate::real::Real;
-use crate::simd::Simd;
+use super::transform::PRODUCTS;
 
 /// Sums per tile, and the one that is added to all four outputs, so that the bias begins there.
 pub(super) const PLACES: usize = 16;
@@ -33,11 +32,6 @@ pub(super) const fn terms<const W: usize>(sum: usize) -> &'static [Term] {
     }
 }
 
-/// Products along an axis.
-pub(super) const fn n_products<const W: usize>() -> usize {
-    if W == 3 { 4 } else { five::PRODUCTS }
-}
-
 /// Where among all 16 or 49 products those of each place begin, and where the last end.
 pub(super) const fn places<const W: usize>() -> [usize; PLACES + 1] {
     let mut places = [0; PLACES + 1];
@@ -62,9 +56,9 @@ pub(super) const fn firsts<const W: usize>() -> [usize; 5] {
 }
 
 /// Where among all products that of these two along the axes is: place by place.
-pub(super) const fn numbers<const W: usize>() -> [[usize; five::PRODUCTS]; five::PRODUCTS] {
+pub(super) const fn numbers<const W: usize>() -> [[usize; PRODUCTS]; PRODUCTS] {
     let (firsts, places) = (firsts::<W>(), places::<W>());
-    let mut numbers = [[0; five::PRODUCTS]; five::PRODUCTS];
+    let mut numbers = [[0; PRODUCTS]; PRODUCTS];
     let mut place = 0;
     while place < PLACES {
         let (row, column, width) = (firsts[place / 4], firsts[place % 4], terms::<W>(place % 4).len());
@@ -76,34 +70,4 @@ pub(super) const fn numbers<const W: usize>() -> [[usize; five::PRODUCTS]; five:
         place += 1;
     }
     numbers
-}
-
-/// Pixels as the products need them: `W + 1` of them.
-#[inline(always)]
-pub(super) fn of_pixels<T: Real, S: Simd<T>, const W: usize>(
-    s: S,
-    d: [S::V; five::PIXELS],
-) -> [S::V; five::PRODUCTS] {
-    if W == 5 {
-        return five::of_pixels(s, d);
-    }
-    let none = s.zero();
-    [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3]), none, none, none]
-}
-
-/// Taps as the products need them: `W` of them.
-#[inline(always)]
-pub(super) fn of_taps<T: Real, S: Simd<T>, const W: usize>(s: S, g: [S::V; 5]) -> [S::V; five::PRODUCTS] {
-    if W == 5 {
-        return five::of_taps(s, g);
-    }
-    let (half, none) = (s.splat(T::from_f64(0.5)), s.zero());
-    let ends = s.add(g[0], g[2]);
-    [g[0], s.mul(half, s.add(ends, g[1])), s.mul(half, s.sub(ends, g[1])), g[2], none, none, none]
-}
-
-/// The two outputs of four sums.
-#[inline(always)]
-pub(super) fn outputs<T: Real, S: Simd<T>>(s: S, [a, b, c, d]: [S::V; 4]) -> [S::V; 2] {
-    [s.add(s.add(a, b), c), s.sub(s.sub(b, c), d)]
 }

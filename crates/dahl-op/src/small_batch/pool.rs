@@ -1,32 +1,33 @@
-//! Few samples, one at a time with its pixels side by side (`op/flat`): the sums of the convolution, then their maxima.
+//! Convolution, rectifier and pool: the sums of one sample, then their maxima.
 
-use super::lanes::largest;
+use super::{Flat, Order, Place};
+use crate::conv2d_relu_max_pool::largest;
 use crate::convolve::Convolution;
-use crate::flat::{Flat, Order, Place};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
 use crate::sums::load_some;
 use std::ops::Range;
 
-pub(super) struct Few<'a, 'b, T: Real> {
-    pub(super) convolution: &'a Convolution<'b, T>,
-    pub(super) flat: &'a Flat,
+/// The maxima of a convolution of few samples.
+pub(crate) struct Pool<'a, 'b, T: Real> {
+    pub(crate) convolution: &'a Convolution<'b, T>,
+    pub(crate) flat: &'a Flat,
     /// Stride and size of the pool.
-    pub(super) stride: usize,
-    pub(super) size: usize,
+    pub(crate) stride: usize,
+    pub(crate) size: usize,
     /// Windows along rows and columns.
-    pub(super) n_windows: [usize; 2],
-    pub(super) scratch: &'a mut [T::Lanes],
-    pub(super) y: &'a mut [T],
-    pub(super) arg: &'a mut [u8],
+    pub(crate) n_windows: [usize; 2],
+    pub(crate) scratch: &'a mut [T::Lanes],
+    pub(crate) y: &'a mut [T],
+    pub(crate) arg: &'a mut [u8],
 }
 
-impl<T: Real> Kernel<T> for Few<'_, '_, T> {
+impl<T: Real> Kernel<T> for Pool<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Few { convolution, flat, stride, size, n_windows: [n_down, n_across], scratch, y, arg } = self;
+        let Pool { convolution, flat, stride, size, n_windows: [n_down, n_across], scratch, y, arg } = self;
         let (order, len) = (convolution.order, convolution.n_outputs * n_down * n_across);
         if order == Order::Lanes {
             // Lanes without a sample become zero.
@@ -54,7 +55,8 @@ impl<T: Real> Kernel<T> for Few<'_, '_, T> {
     }
 }
 
-/// Windows of 2 side by side: those that begin at each of a vector of neighbours, of which every second is wanted.
+/// Windows of 2 side by side: those that begin at each of a vector of neighbours, of which every second is
+/// wanted.
 #[inline(always)]
 fn pairs<T: Real, S: Simd<T>>(
     s: S,

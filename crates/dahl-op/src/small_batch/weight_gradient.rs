@@ -1,78 +1,27 @@
-//! Few samples, one at a time with its pixels side by side (`op/flat`): a block of output channels by taps in registers, per vector of
-//! outputs one of `dy` per channel and one of `x` per tap. Sums run lane by lane over the vectors of a sample, then across lanes,
+//! Gradients of weights: a register block of output channels by taps, per vector of outputs one of `dy` per
+//! channel and one of `x` per tap. Sums run lane by lane over the vectors of a sample, then across lanes,
 //! then over samples.
+//!
+//! `dw[k,c,ky,kx] += Σ_{oy,ox} x[c,oy+ky-p,ox+kx-p] dy[k,oy,ox]`. A block of 4 channels by 4 taps takes 16
+//! multiply-adds for 8 loads, and two foldings of eight vectors at its end, which take as long as several
+//! vectors more.
 
+use super::{Flat, Order};
 use crate::convolve::Axis;
-use crate::flat::{Flat, Order};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
 use crate::sums::all_finite;
-use crate::window::Window;
-use dahl_runtime::Result;
-use dahl_runtime::codelet::Call;
 
-/// Output channels, and taps of whatever input channels, of a block: twice as many sums as [`Simd::fold`] takes.
+/// Output channels, and taps of whatever input channels, of a block: twice as many sums as [`Simd::fold`]
+/// takes.
 const KERNELS: usize = 4;
 const TAPS: usize = 4;
 
 /// Vectors that take as long as adding up a block of sums across lanes.
 const ACROSS: usize = 8;
 
-/// Whether a call has all rows and columns of these arguments. A part of the taps or outputs would be added up in another order than
-/// where pool and gradient are fused.
-pub(crate) fn has_whole(call: &Call<'_>, arguments: [usize; 2]) -> bool {
-    arguments
-        .map(|i| &call.spec().args[i])
-        .iter()
-        .all(|argument| [2, 3].iter().all(|&dim| argument.region.range(dim).len() == argument.extent[dim]))
-}
-
-/// Adds the gradients of weights from samples of `x` and `dy`, unless they are not that few or something is not finite: returns whether
-/// it did.
-pub(super) fn add_few<T: Real>(
-    order: Order,
-    (x, dy, n_samples): (&[T], &[T], usize),
-    channels: [usize; 2],
-    axes: [&Axis; 2],
-    dw: &mut [T],
-) -> bool {
-    let Some(few) = Few::new(order, (x, n_samples), channels, axes) else { return false };
-    let len = channels[0] * axes.iter().map(|axis| axis.outputs.len()).product::<usize>();
-    let gradients = |flat: &Flat, sample, to: &mut [_]| {
-        flat.outputs_of::<T>(dy, order.place::<T>(sample, len), to);
-    };
-    few.add(gradients, |_, _| {}, dw)
-}
-
-/// For samples one after another.
-pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if has_whole(call, [1, 2]) && add_all::<T>(call) { Ok(()) } else { super::reference::<T>(call) }
-}
-
-/// Returns whether there is a way to compute it.
-fn add_all<T: Real>(call: &Call<'_>) -> bool {
-    let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
-    let mut dw = call.output::<T>(0);
-    let window = Window { stride: call.int(0), pad: call.int(1) };
-    let axis = |dim: usize| Axis {
-        window,
-        inputs: x.region().range(dim),
-        taps: dw.region().range(dim),
-        outputs: dy.region().range(dim),
-    };
-    let (rows, columns) = (axis(2), axis(3));
-    let axes = [&rows, &columns];
-    let (n_samples, channels) = (dy.region().shape()[0], [dy.region().shape()[1], x.region().shape()[1]]);
-    let samples = (x.contiguous(), dy.contiguous(), n_samples);
-    let to = dw.contiguous();
-    if !call.accumulate() {
-        to.fill(T::default());
-    }
-    add_few(Order::Rows, samples, channels, axes, to)
-}
-
 /// The gradients of weights from a few samples.
-pub(crate) struct Few<'a, T: Real> {
+pub(crate) struct WeightGradient<'a, T: Real> {
     flat: Flat,
     order: Order,
     /// `x[c,iy,ix]` per sample.
@@ -88,7 +37,7 @@ pub(crate) struct Few<'a, T: Real> {
 
 /// One sample.
 struct Sample<'a, T: Real> {
-    few: &'a Few<'a, T>,
+    gradient: &'a WeightGradient<'a, T>,
     /// Its pixels side by side.
     x: &'a [T::Lanes],
     /// As many vectors per plane as there are of outputs; zero where there is no output.
@@ -97,7 +46,7 @@ struct Sample<'a, T: Real> {
     dw: &'a mut [T],
 }
 
-impl<'a, T: Real> Few<'a, T> {
+impl<'a, T: Real> WeightGradient<'a, T> {
     /// For some samples of `x`, and of output and input channels; none if they are not that few.
     pub(crate) fn new(
         order: Order,
@@ -111,12 +60,13 @@ impl<'a, T: Real> Few<'a, T> {
         // Sums across lanes take as long as several vectors more.
         let pays = order == Order::Rows || 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
         let len = n_channels * axes.iter().map(|axis| axis.inputs.len()).product::<usize>();
-        let few = Few { flat, order, x, n_samples, len, n_kernels, n_channels, taps };
-        (pays && n_kernels * n_channels > 0).then_some(few)
+        let gradient = WeightGradient { flat, order, x, n_samples, len, n_kernels, n_channels, taps };
+        (pays && n_kernels * n_channels > 0).then_some(gradient)
     }
 
-    /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients, that would
-    /// be NaN. Returns whether it did. `gradients` puts those of one sample side by side, and `look` sees those that are added.
+    /// Adds everything to `dw`, unless something is not finite: times the zeros around pixels and gradients,
+    /// that would be NaN. Returns whether it did. `gradients` puts those of one sample side by side, and
+    /// `look` sees those that are added.
     pub(crate) fn add(
         &self,
         gradients: impl Fn(&Flat, usize, &mut [T::Lanes]),
@@ -142,7 +92,7 @@ impl<'a, T: Real> Few<'a, T> {
                 if self.n_samples > 1 {
                     put(sample, x, dy);
                 }
-                T::dispatch(Sample { few: self, x, dy, dw: &mut *dw });
+                T::dispatch(Sample { gradient: self, x, dy, dw: &mut *dw });
                 look(&self.flat, dy);
             }
             true
@@ -167,7 +117,7 @@ impl<T: Real> Kernel<T> for Sample<'_, T> {
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let &Few { ref flat, n_kernels, n_channels, taps: [height, width], .. } = self.few;
+        let &WeightGradient { ref flat, n_kernels, n_channels, taps: [height, width], .. } = self.gradient;
         let per_channel = height * width;
         let n_taps = n_channels * per_channel;
         for first in (0..n_taps).step_by(TAPS) {
@@ -204,7 +154,7 @@ impl<T: Real> Sample<'_, T> {
         kernels: [usize; K],
         steps: [usize; TAPS],
     ) -> [[S::V; TAPS]; K] {
-        let n_vectors = self.few.flat.n_vectors;
+        let n_vectors = self.gradient.flat.n_vectors;
         let rows = kernels.map(|k| &self.dy[k * n_vectors..][..n_vectors]);
         let pixels = steps.map(|step| &T::lanes(&T::flat(self.x)[step..])[..n_vectors]);
         let mut chains = [[s.zero(); TAPS]; K];
