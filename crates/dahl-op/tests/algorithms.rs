@@ -3,9 +3,9 @@
 use dahl_op as op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::Codelet;
+use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Var, lower};
-use dahl_runtime::perf::{Condition, Date, Key, Models, Run, RunId, Source, Summary};
-use dahl_runtime::plan::{Cut, CutOptions};
+use dahl_runtime::perf::{Basis, Condition, Date, Key, Models, Run, RunId, Summary};
 
 const WARM: Condition = Condition { is_cold: false, workers: 1 };
 
@@ -88,10 +88,10 @@ fn estimates_across_shapes_do_not_mix_algorithms() {
         let estimate =
             models.estimate(&conv2d(16, [channels, 32], 16, 3), WARM, channels as f64 * 1.25e5, 4096);
         let is_from_three =
-            matches!(estimate.source, Source::Ratio { n: 3, .. } | Source::Regression { n: 3, .. });
+            matches!(estimate.basis, Basis::Ratio { n: 3, .. } | Basis::Regression { n: 3, .. });
         assert!(is_from_three && (estimate.seconds / seconds - 1.0).abs() < 0.01, "{channels}: {estimate:?}");
     }
     // An algorithm of which nothing is known is not estimated by the others.
     let unknown = models.estimate(&conv2d(16, [1, 6], 28, 5), WARM, 1e6, 4096);
-    assert_eq!(unknown.source, Source::Guess);
+    assert_eq!(unknown.basis, Basis::Guess);
 }

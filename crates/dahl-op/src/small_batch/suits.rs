@@ -5,12 +5,12 @@ use crate::convolve::Axis;
 use crate::real::Real;
 use crate::window::Window;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::graph::Recorded;
+use dahl_runtime::codelet::Work;
 
 /// Whether a convolution of the first argument by weights as in argument `weights`, or the gradient of those,
 /// is worth computing one sample at a time.
-pub(crate) fn suits_convolution(task: &Recorded, weights: usize) -> bool {
-    let (pixels, taps) = (task.args[0].shape(), task.args[weights].shape());
+pub(crate) fn suits_convolution(task: &Work<'_>, weights: usize) -> bool {
+    let (pixels, taps) = (task.shapes[0], task.shapes[weights]);
     suits(task, weights, task.ints[1], |dim| {
         let covered = pixels[dim].saturating_add_signed(2 * task.ints[1] as isize);
         (covered + 1).saturating_sub(taps[dim])
@@ -18,15 +18,15 @@ pub(crate) fn suits_convolution(task: &Recorded, weights: usize) -> bool {
 }
 
 /// The same of the gradient of its input: from `dy` and `w` to the last argument.
-pub(crate) fn suits_gradient(task: &Recorded) -> bool {
-    let (taps, pixels) = (task.args[1].shape(), task.args[task.args.len() - 1].shape());
+pub(crate) fn suits_gradient(task: &Work<'_>) -> bool {
+    let (taps, pixels) = (task.shapes[1], task.shapes[task.shapes.len() - 1]);
     let pad = taps[2] as i64 - 1 - task.ints[1];
     taps[2] == taps[3] && suits(task, 1, pad, |dim| pixels[dim])
 }
 
-fn suits(task: &Recorded, weights: usize, pad: i64, outputs: impl Fn(usize) -> usize) -> bool {
+fn suits(task: &Work<'_>, weights: usize, pad: i64, outputs: impl Fn(usize) -> usize) -> bool {
     let Ok(pad) = usize::try_from(pad) else { return false };
-    let (images, taps) = (task.args[0].shape(), task.args[weights].shape());
+    let (images, taps) = (task.shapes[0], task.shapes[weights]);
     let window = Window { stride: 1, pad };
     let axis =
         |dim: usize| Axis { window, inputs: 0..images[dim], taps: 0..taps[dim], outputs: 0..outputs(dim) };

@@ -20,8 +20,7 @@ pub use spec::{ArgSpec, CallSpec};
 pub use view::{View, ViewMut, for_each_index};
 
 use crate::error::Result;
-use crate::graph::Recorded;
-use crate::shape::{Dtype, Layout};
+use crate::shape::{Dtype, Layout, Shape};
 use crate::sync::OnceLock;
 use relation::Relation;
 use std::fmt;
@@ -44,7 +43,7 @@ pub struct Codelet {
     pub sample: Option<fn(&mut Draw) -> Sample>,
     /// Whether `flat`, which has samples one after another, may compute a task whose samples are too few for
     /// lanes.
-    pub few: fn(&Recorded) -> bool,
+    pub few: fn(&Work<'_>) -> bool,
     /// Which algorithms an implementation takes for a call, where its kernel chooses by itself; empty where
     /// it does not.
     pub algorithms: fn(&Implementation, &CallSpec) -> String,
@@ -61,7 +60,7 @@ impl Codelet {
         implementations: &'static [Implementation],
     ) -> Self {
         let parsed = OnceLock::new();
-        let few = |_: &Recorded| true;
+        let few = |_: &Work<'_>| true;
         let algorithms = |_: &Implementation, _: &CallSpec| String::new();
         let (in_place, sample) = (false, None);
         Codelet { name, line, flops_per_point, implementations, in_place, sample, few, algorithms, parsed }
@@ -74,7 +73,7 @@ impl Codelet {
     }
 
     /// The same codelet, whose `flat` implementation is only taken for few samples where this says so.
-    pub const fn few(mut self, suits: fn(&Recorded) -> bool) -> Self {
+    pub const fn few(mut self, suits: fn(&Work<'_>) -> bool) -> Self {
         self.few = suits;
         self
     }
@@ -114,6 +113,17 @@ impl fmt::Debug for Codelet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.line)
     }
+}
+
+/// A task before it is cut: what a codelet may be asked about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// The element type it computes in.
+    pub dtype: Dtype,
+    /// The extents of its arguments, in call order.
+    pub shapes: &'a [Shape],
+    /// Integer parameters.
+    pub ints: &'a [i64],
 }
 
 /// A kernel: computes the output regions of one call from its inputs.

@@ -6,9 +6,9 @@ pub use options::{CutOptions, FEW, Tiling};
 
 use super::{Graph, MAX_TASKS, Recorded, Role, Var};
 use crate::codelet::relation::{Split, TileSize};
-use crate::codelet::{Implementation, Needs};
+use crate::codelet::{Implementation, Needs, Work};
 use crate::error::{Error, ErrorKind, Result};
-use crate::shape::Layout;
+use crate::shape::{Layout, Shape};
 use options::{FLAT, LANES};
 use std::ops::Range;
 
@@ -107,9 +107,15 @@ fn has_few_samples(graph: &Graph, options: &CutOptions) -> bool {
             _ => true,
         });
         let flat = || recorded.codelet.implementation(FLAT, recorded.dtype);
-        !has_lanes(lanes) || is_half_empty && flat().is_some() && (recorded.codelet.few)(recorded)
+        !has_lanes(lanes) || is_half_empty && flat().is_some() && suits_few(recorded)
     };
     is_wanted && graph.tasks().iter().all(is_few)
+}
+
+/// Whether a task may be computed without lanes.
+fn suits_few(recorded: &Recorded) -> bool {
+    let shapes: Vec<Shape> = recorded.args.iter().map(Var::shape).collect();
+    (recorded.codelet.few)(&Work { dtype: recorded.dtype, shapes: &shapes, ints: &recorded.ints })
 }
 
 /// Whether an implementation has some argument in lanes.
