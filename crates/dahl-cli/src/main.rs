@@ -1,6 +1,17 @@
 //! The `dahl` command: the only place with argument parsing and printing.
 //!
 //! A file or folder per command, each with its `Args` (what `--help` says, examples included) and its `run`.
+//!
+//! - A value that makes no sense is refused as it is parsed (exit code 2). Everything that cannot be read or
+//!   written is looked at before training begins (1).
+//! - Names are not trusted: what is read is a regular file of a size that was looked at, up to the limit of
+//!   its format (`dahl_runtime::file::Input`), so neither a pipe nor a device can keep a command waiting or
+//!   fill its memory. Checksums are not trusted either: the position of a checkpoint is compared with the run
+//!   that takes it up, its tensors with its model, and its plan with the graph.
+//! - What a file or an argument sizes is allocated in a way that can fail, with an error that says what it
+//!   was for.
+//! - Speed, memory and bits of a run do not depend on whether anybody watches: the bar is drawn ten times a
+//!   second from what a step tells anyway.
 
 mod bench;
 mod completions;

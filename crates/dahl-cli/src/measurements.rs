@@ -2,6 +2,10 @@
 //!
 //! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that cannot be used is said
 //! loudly. Each is read when it is first asked for: a run that trains needs no times.
+//!
+//! Only the command reads these files. A program that uses `Trainer` has the bits of the heuristic cut, or of
+//! the cut it asks for. A run notes its cut among its arguments, so a resumed run is not affected by a later
+//! calibration.
 
 use crate::output::warn;
 use crate::parse::impls;

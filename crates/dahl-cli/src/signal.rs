@@ -1,6 +1,9 @@
 //! Signals: the first request to stop asks training to stop after the step, the second ends the program at once.
 //!
 //! Requests are Ctrl-C and what batch systems and terminals send: SIGTERM, SIGHUP and SIGUSR1.
+//!
+//! They only leave a mark that the loop looks at after each step. What `nohup` has ignored stays ignored. A
+//! file that grows past the limit for files is an error like a full disk, and no signal.
 
 #![cfg_attr(unix, expect(unsafe_code, reason = "calls the C library"))]
 

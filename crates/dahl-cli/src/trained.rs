@@ -1,4 +1,7 @@
 //! A trained model from a file: what `dahl eval` and `dahl predict` have in common.
+//!
+//! The data must have the classes that the model was trained on. Labels that are mere numbers have no gaps,
+//! unless `--classes` says how many classes there are: one wrong label would make up dozens.
 
 use crate::open::{self, Described};
 use crate::parse::{CLASSES, DtypeArg, classes, image_shape, model, name, path, workers};

@@ -9,6 +9,9 @@
 //!
 //! A temporary file is locked while it is written. So [`remove_stale`] can tell what a dead process left behind from what
 //! another one is writing just now, on any system and without knowing about processes.
+//!
+//! What grows line by line ([`Growing`]) is begun by [`write()`] too, and a line that does not fit is taken
+//! back.
 
 mod input;
 mod waitless;

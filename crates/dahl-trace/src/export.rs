@@ -1,4 +1,7 @@
 //! Writing traces for others to look at.
+//!
+//! To add a format: its file beside this one with a function `write`, its variant in [`Format`] with name and
+//! extensions, and its arm in [`write()`].
 
 use super::html::Page;
 use super::{dot, file, paje, perfetto};

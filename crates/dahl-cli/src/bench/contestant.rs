@@ -3,6 +3,10 @@
 //! So memory is that of one training alone, and programs take turns in the same minute. All of them speak the same protocol, a line of
 //! JSON per message: settings are answered by `{"ready": …}`, each `{"seconds": …}` by `{"turn": …}`, whatever goes wrong by
 //! `{"error": …}`. A program whose input ends, ends. Nobody may keep a core busy between turns.
+//!
+//! dahl itself is started as `dahl bench --serve` (hidden, `serve.rs`), so a crash of either side is a
+//! sentence. PyTorch's side is `scripts/torch_bench.py`; it is compiled in and imported from standard input,
+//! so an installed dahl needs no files beside it.
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};

@@ -1,4 +1,10 @@
-//! What the machine allows: no step is faster than its arithmetic at the measured peak, nor than the bytes that it cannot do without.
+//! What the machine allows: the time of a step's arithmetic at the measured peak, and of the bytes that it
+//! cannot do without.
+//!
+//! Arithmetic is that of direct convolutions and matrix products; images come out of memory, weights from the
+//! nearest cache that holds them. What tasks move beyond that is not in the floor. A convolution with fewer
+//! multiplications (Winograd) may be faster than the floor of its arithmetic: its rate is then *effective*
+//! GFLOP/s, counted by the direct algorithm.
 
 use dahl::tune::Least;
 use dahl_runtime::machine::Peaks;

@@ -1,4 +1,11 @@
 //! `dahl bench`: how fast networks are trained here, beside what the machine allows and beside PyTorch.
+//!
+//! What is measured is what a user gets: whole training steps, the batch gathered and normalised included,
+//! and their ratio to PyTorch's. Shared machines have phases, so all programs take turns round by round
+//! (`contest.rs`), every other round in reverse, and ratios are those of one round. Each process
+//! (`contestant.rs`) keeps to the first cores, as many as there are workers; between turns there is a pause
+//! in which the threads of whoever had the last turn go to sleep. The learning rate is 0 everywhere: the same
+//! work, and neither infinities nor denormal numbers after thousands of steps.
 
 mod contest;
 mod contestant;

@@ -4,6 +4,9 @@
 //! raised, no mappings of their own for large arrays), which saves PyTorch the page faults of every step. Threads of OpenMP are left
 //! to wait as they are used to, which is fastest: they look for work for some milliseconds and then sleep. Only if somebody made
 //! them wait actively for ever, or for Intel's 200 ms, that is taken back, because they would take the cores from whose turn it is.
+//!
+//! PyTorch gets what is quickest there: the faster of its optimisers, indices drawn beforehand, no loss
+//! looked at, and images that lie as its layout wants them.
 
 use super::contestant::{Contestant, Started};
 use super::settings::Settings;

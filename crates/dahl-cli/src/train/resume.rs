@@ -3,6 +3,9 @@
 //! Settings are kept as arguments, spelt as a user would. A run that goes on parses them first and its own arguments after
 //! them, so everything that is not said again is as it was. A checkpoint may come from anybody: what is not among the arguments
 //! that are written is refused, and none of those names anything that is written to.
+//!
+//! So there is no second format of settings to keep in step: one list says what is noted and what is
+//! accepted.
 
 use super::{Args, rate};
 use crate::Cli;

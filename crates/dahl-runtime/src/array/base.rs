@@ -4,6 +4,12 @@
 //! coordinates of its base: the smallest one that holds its elements, where the view walks along the dimensions of the
 //! base. A box that holds more than the view's own elements may order tasks that could run together, never the
 //! other way round.
+//!
+//! The box is tight where each step of the view is a step along dimensions of the base and all of them stay
+//! inside of the extents. So tiles, transposed tiles and parts of a flattened array order only what
+//! conflicts. Interleaved views (every second row) have boxes that overlap although their elements do not:
+//! their tasks run one after the other. Because such a box holds elements that a task has not written,
+//! writing it does not heal them after a failure.
 
 use super::raw::Raw;
 use super::{Element, MAX_RANK, Region, Shape};

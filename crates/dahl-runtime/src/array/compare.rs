@@ -1,4 +1,8 @@
 //! Comparing numbers as numbers: how far apart they are, and where they differ first and most.
+//!
+//! Guards, slices, and whatever else has a [`Distance`] ([`Comparable`]) are compared alike. A NaN agrees
+//! with nothing unless asked to, and an infinity only with itself: one step to an overflow is not a rounding
+//! error.
 
 use super::Element;
 use super::values::{Values, common_shape};

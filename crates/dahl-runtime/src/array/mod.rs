@@ -4,6 +4,8 @@
 //! tasks ([`submit`]), cuts it into parts ([`Array::split_mut`]) and looks at it ([`Array::read`]). The borrow
 //! checker orders conflicting uses; the runtime orders the tasks. [`ownership`] shows what compiles and what does
 //! not.
+//!
+//! A name says what happens to memory: `into_…` moves, `to_…` copies; `view`, `split`, `tiles` and `grid` borrow.
 
 mod raw;
 mod base;

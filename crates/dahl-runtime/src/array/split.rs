@@ -2,6 +2,9 @@
 //!
 //! Cutting and putting together are free: a part is a region of the same base allocation, and dependencies between
 //! parts, other parts and the whole follow from the regions. Arrays are cut as plans cut axes ([`TileSize`]).
+//!
+//! Parts that are read may overlap by a halo. There are never more parts than indices, and an empty array has
+//! one empty part. Putting parts together is the end of a borrow: nothing waits and nothing is recorded.
 
 use super::Element;
 use super::dense::Array;

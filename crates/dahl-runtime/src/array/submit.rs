@@ -1,4 +1,7 @@
 //! Submitting a codelet on arrays.
+//!
+//! Inputs are `&`, outputs are `&mut`, and tasks hold no borrows: they know their data by address and base
+//! allocation.
 
 #![expect(unsafe_code, reason = "vouches for the memory of arrays towards the executor")]
 

@@ -15,7 +15,9 @@
 //! # }
 //! ```
 //!
-//! Tasks take views of all kinds. Implementations that need arrays in one piece refuse others at submission.
+//! Tasks take views of all kinds. A kernel sees a view that is a window of a row-major array as a tile that reaches
+//! beyond the extents, and any other one as [`Layout::Strided`](super::Layout::Strided). Implementations that need
+//! certain layouts refuse both at submission; tile buffers of graphs are never strided.
 
 use super::dense::Array;
 use super::raw::Raw;

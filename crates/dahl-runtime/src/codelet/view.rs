@@ -1,4 +1,8 @@
 //! Views of arguments: elements by index, rows, pieces, and slices where no other view can be of the same memory.
+//!
+//! A kernel reaches the elements of its regions and no others of the tile. An output has one user at a time.
+//! Of memory that is an input and an output at once there are elements and [`Pieces`], but no slices. So
+//! kernels are safe code, whoever writes them; the tests `misuse` have some that try to reach further.
 
 #![expect(unsafe_code, reason = "turns the engine's raw pointers into views for kernels")]
 

@@ -5,6 +5,9 @@
 //! invalid in its memory copies it from one where it is valid; one that is about to write makes it invalid
 //! everywhere else. The edges of the graph see to it that nobody writes a block while others use it, so the lock
 //! of a block only keeps two readers from copying at the same time.
+//!
+//! At present every memory uses the same offsets. A machine with a test unit (`Machine::with_test_unit`),
+//! which computes in a memory of its own, has all of this under test.
 
 use crate::graph::{Block, Blocks, Lowered};
 use crate::machine::{HOST, MAX_MEMORIES, MemoryId};

@@ -1,4 +1,7 @@
 //! The store of state arrays: what outlives graphs.
+//!
+//! A run borrows its store exclusively. Images are in memory once: the store shares the bytes of the data set
+//! ([`Store::share`]) and copies them only for a graph that writes them.
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 

@@ -1,5 +1,8 @@
 //! Calling kernels: what every engine does the same way. Panics become errors, errors end the run, and every
 //! call is traced.
+//!
+//! After a failure later tasks are passed over, but clocks and counters go on, so nothing hangs. The run
+//! returns the first error, with task, codelet, regions, step, worker and the line that recorded the task.
 
 #![expect(unsafe_code, reason = "hands addresses to kernels")]
 

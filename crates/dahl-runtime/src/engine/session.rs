@@ -1,4 +1,7 @@
 //! A session: a lowered graph, planned and bound to a pool of workers, run step after step.
+//!
+//! A [`Handle`] ends a run from outside: by stopping it (steps under way end, and `run` says how many there
+//! were) or by cancelling it (tasks are passed over, and the session fails).
 
 #![expect(unsafe_code, reason = "hands out ring versions while no task uses them")]
 

@@ -1,4 +1,8 @@
 //! What was measured on a machine: operations per second, bytes per second, and what a task costs beside its kernel.
+//!
+//! Rates are measured on one core and on all. For a number of workers in between, each is as fast as alone
+//! until all together would be faster than all cores, and shares a cache with as many as are at work
+//! ([`MeasuredRates::peaks`]). A cache is a core's *own* if only the hardware threads of one core have it.
 
 use super::{Cache, CacheKind, Hardware, Level, Peaks};
 

@@ -1,4 +1,10 @@
 //! What the time of a task depends on: the key that measurements are kept by.
+//!
+//! A key is made from a task: codelet, implementation and version, element type, kind of unit, and
+//! *footprint* (shapes, layouts and integer parameters of the tile). The rest is the condition: whether the
+//! plan lets the task find its inputs in its worker's caches (`plan/reuse.rs`), and how many workers are at
+//! work. Of arrays that data index, such as the images that a batch is gathered from, only what is read
+//! counts as moved; otherwise every batch would move the whole data set.
 
 use crate::graph::Task;
 use crate::trace::TaskInfo;

@@ -1,4 +1,8 @@
 //! What tasks cost, from everything that was measured.
+//!
+//! [`Models::estimate`] answers for one task: from the history of the same key and condition, else of another
+//! condition, else by a law over other shapes of the same code, else by a guess. Each estimate says which of
+//! these it is ([`Basis`]) and how far off it may be.
 
 use super::date::Date;
 use super::history::{History, Run, RunId};

@@ -6,6 +6,9 @@
 //! - *Typical times add up*: outliers are left out key by key, but on a machine that others use too, hardly any step is without
 //!   some. So all typical times are multiplied by one factor, after which the times of a step add up to what the kernels of the median
 //!   step took. On a quiet machine it is one.
+//!
+//! Tasks add up to steps, so what is kept is what an execution *adds to the median step*, and not its own
+//! mean.
 
 use super::key::{Condition, Key};
 use super::summary::Summary;

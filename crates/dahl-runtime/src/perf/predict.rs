@@ -2,6 +2,10 @@
 //!
 //! Each task gets the time that [`Models`] expects under its condition; then some steps are executed on a virtual clock
 //! (`simulate.rs`) until steps take equally long. A floating task that another worker takes over is cold there.
+//!
+//! Noise is not simulated. With several workers, a real step also waits for whoever was slower this time, so
+//! a prediction is a few percent too low. Beside the steady step it gives the critical path with the reason
+//! of each wait, and how busy the workers are.
 
 use super::key::{Condition, Key};
 use super::models::{Basis, Estimate, Models};

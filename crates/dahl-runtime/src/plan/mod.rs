@@ -4,6 +4,9 @@
 //! before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and offsets
 //! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
 //! concerned. Both together are written to and read from a [`PlanFile`].
+//!
+//! Planning does no I/O and is deterministic. The memory a step needs (MEM_MAX) is [`MemoryPlan::bytes`], which is
+//! known before anything runs. A memory plan holds for its order only, so a [`Plan`] has both.
 
 mod place;
 mod memory;

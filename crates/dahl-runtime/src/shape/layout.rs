@@ -1,4 +1,9 @@
 //! How the elements of a tile lie in memory.
+//!
+//! On CPUs activations lie in *sample lanes*: 16 samples of `f32` (8 of `f64`) innermost, which is one cache
+//! line and one AVX-512 register. So every kernel vectorises over samples, whatever the shape of its images.
+//! The last group of a tile may be ragged; its padding lanes hold anything, so sums over samples must leave
+//! them out.
 
 use super::{Dtype, MAX_RANK, Region};
 

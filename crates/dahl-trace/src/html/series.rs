@@ -1,4 +1,7 @@
 //! Curves of any length in bounded memory.
+//!
+//! A series stays bounded while it is filled: neighbours are put together into their mean, lowest and
+//! highest.
 
 use super::json::{list, number, object, quoted};
 

@@ -6,6 +6,12 @@
 //! be the surer. And what two runs of the same program differ by shows in all kinds: where memory lies, what the neighbours do.
 //! The common factor is taken out and said separately, and a kind has changed only if it is further off than other codelets'
 //! tasks of about the same length commonly are.
+//!
+//! So a change must be beyond three things: the medians of ten stretches of time within each run (Welch's
+//! test, at 95 % for all kinds together); four times what tasks of other codelets of about the same length
+//! differ by; and most of the distance between the kind's own fast and slow executions, of which there are
+//! often two sorts. Codelets count once for what is common, because the one that changed may be most of a
+//! run. For each kind the result also says how large a change would have been seen.
 
 use super::robust::{DISTANCE_TO_DEVIATION, critical, median, quantile};
 use super::{Statistics, grouped};

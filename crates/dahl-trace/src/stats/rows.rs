@@ -1,4 +1,8 @@
 //! The table: count, times and rates of executions that belong together.
+//!
+//! The fraction of the peak is the least time that measured rates allow (the roofline: [`Peaks::seconds`])
+//! over the time taken. Bytes are those that tasks touch by definition. A warm task is compared with the
+//! nearest cache that holds them, a cold one with the nearest that is not its worker's own.
 
 use super::robust::{deviation, median};
 use super::{Execution, Statistics, grouped};

@@ -3,6 +3,9 @@
 //! The spread is the mean distance of logarithms of times to their median. Factors are taken one after the other, from the
 //! work itself to its circumstances: shape, cold or warm, worker, tile, time. Each accounts for what the ones before it left
 //! over, so the shares add up, and a tile that always runs on a slow worker is the worker's fault.
+//!
+//! How much a factor accounts for is corrected for the size of its groups; otherwise any grouping into small
+//! groups would explain something.
 
 use super::robust::median;
 use super::{Execution, Statistics, grouped};

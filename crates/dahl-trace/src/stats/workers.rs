@@ -1,4 +1,7 @@
 //! Workers that are slower than others at the same work, or that lose time to something outside of dahl.
+//!
+//! A slower worker shows in its medians. A disturbed one does not: it is found by the share of its time that
+//! is lost in executions of more than twice their usual length.
 
 use super::robust::{median, weighted_median};
 use super::{Execution, Statistics, grouped};

@@ -2,6 +2,11 @@
 //!
 //! A chain numbers its layers by name (`conv1`, `relu1`, `conv2`), hands each of them its share of the parameters and
 //! buffers, and records them in order.
+//!
+//! A residual block has two chains inside, whose names begin with its own (`block1.conv1.weight`,
+//! `block1.shortcut.conv1.weight`). Shapes, parameters and buffers follow from the input's shape whenever
+//! they are asked for; nothing is stored twice. A maximum is recorded before a ReLU that precedes it
+//! (`recorded_order`): the same bits, less work.
 
 use super::{AnyLayer, Backward, Forward, Layer, Mode, Parameter, Tape, Weights};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and knows
 //! nothing of tiles, threads or devices, nor of the layers around it.
 //!
-//! To add a layer, add its file and its line in `KINDS`; ARCHITECTURE.md goes through it.
+//! To add a layer, add its file and its line in `KINDS`; CONTRIBUTING.md goes through it step by step.
 
 mod avg_pool;
 mod batch_norm;

@@ -3,6 +3,11 @@
 //!
 //! Invariant: an array that someone still needs is [kept](Tape::keep), and whoever works in place asks
 //! [`Tape::in_place`] where to write. So a layer need not know what comes before or after it.
+//!
+//! A chain keeps outputs that a backward pass looks at; a residual block keeps its input for both branches,
+//! and the gradient of its output until the last branch has it. Nothing is ever copied for this: where an
+//! array is kept, the next layer writes into a new one. In [`Mode::Evaluate`] no output is kept for a
+//! backward pass, dropout records nothing, and normalisation uses its running statistics.
 
 use super::Mode;
 use crate::error::Result;

@@ -1,4 +1,10 @@
 //! Where the images of steps come from: memory, or files that are read ahead of their use.
+//!
+//! Images that lie in memory are state, and a step is told by a port which of them to take; others are ports
+//! themselves, filled with what reading threads have decoded ([`Batches`]). Gathering and conversion are
+//! tasks of the step (`load`), so they overlap with the step before. Two numbers tell whether images come too
+//! late: `Usage::stall` is the share of the workers' time in which their next step had not been fed,
+//! `Epoch::reading` the share of the program's time in which an image was not decoded yet.
 
 use super::step::{Step, StepInfo};
 use crate::dataset::{Batches, Split};

@@ -2,6 +2,14 @@
 //!
 //! An epoch is a sequence of *slices*: runs of the session over some hundred steps. Between two slices nothing is under way, so
 //! that is where checkpoints are written and weights copied; within them nothing waits.
+//!
+//! Everything that bits depend on is a function of settings and position: the order of images of (seed,
+//! epoch), see `order`, the learning rate of (step, steps in all), dropout of (seed, step). So a checkpoint
+//! holds arrays, position, settings and plans, and no state of any random generator.
+//!
+//! The last, smaller batch has a step of its own. The first step of a run is a slice by itself, so that the
+//! time to it can be told. How far the program feeds ahead of the workers depends on what a step computes, so
+//! that Ctrl-C is heard soon.
 
 use super::feed::Feed;
 use super::position::{Position, Sums};

@@ -1,5 +1,8 @@
 //! What a checkpoint of training holds: weights and statistics under their names, what the optimiser keeps, the position, the
 //! settings that bits depend on, and the plans.
+//!
+//! A run that goes on compares every setting and names the differences. On another number of workers it plans
+//! anew, which bits do not depend on.
 
 use super::position::Position;
 use super::state::Part;

@@ -3,6 +3,10 @@
 //! A *subject* is a training step: a model, a batch, an element type. Its *candidates* are ways to cut it (how many samples a task
 //! takes, how many tasks add into one partial gradient). Each is measured by running real steps. Nothing here decides for a run:
 //! a choice counts when a user has asked for it, is stored by the program, and stays until the user asks again.
+//!
+//! Whole steps are measured rather than kernels, because what a cut costs is in caches, waits and sums as
+//! much as in kernels. The number of workers plays no part in a choice, since bits may not depend on it: a
+//! cut is scored by its geometric mean over one worker and all of them.
 
 mod candidates;
 

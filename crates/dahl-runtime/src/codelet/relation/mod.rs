@@ -33,6 +33,18 @@
 //!
 //! Regions are exact: the region of an input is the bounding box of the elements that the points of the tile read
 //! inside of the array, and the regions of an output over all tiles of a tiling cover it once per reduction tile.
+//!
+//! # What a relation cannot say
+//!
+//! - An axis that an equation ties to an output axis is not split by itself; the output axis is.
+//! - [`Relation::infer`] is ambiguous for the backward pass of strided windows, because several sizes of the
+//!   image give the same number of windows. Layers therefore pass the shapes of the forward pass.
+//! - A relation cannot see whether an output really can be combined: an argmax declared `max=` would be
+//!   accepted. The conformance tests of kernels under random tilings find such mistakes.
+//! - Kernels see regions, not tiles. So an axis that indexes no argument (the taps of a pooling window) is
+//!   never split: nothing would tell the kernel which part of it is meant. There is no finish step either.
+//!   Where tiles add up to a mean, each divides its own sum by the count of the whole array, which `extent()`
+//!   of a view gives.
 
 mod parse;
 mod extents;

@@ -1,4 +1,14 @@
 //! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
+//!
+//! By default, tasks with a sample axis are cut into chunks of 16 samples (in large batches 32 or 64, as long as 16
+//! chunks are left), and updates into ranges of at most 4096 weights. A task without named axes, such as ReLU, is cut
+//! like the array it works on. Two cases differ:
+//!
+//! - A batch that would fill at most half of the lanes is computed without lanes (`has_few_samples`), if every task
+//!   of the step has an implementation for that.
+//! - A sum over samples whose partial results would be large beside its inputs is cut along the rows of its result
+//!   instead (`whole_sums`): each tile sums over the whole batch. For the gradients of `mlp`'s weights, chunks of
+//!   samples would write, read and add eight partial results of 2.7 MB, which is what made it slow.
 
 mod options;
 

@@ -11,6 +11,14 @@
 //!
 //! Invariant: after fusion every array that is left holds the same values after each task that writes it, as far as the
 //! fused codelets keep their promise. Nothing depends on the number of workers.
+//!
+//! Rules match *values* (a view and the task that wrote it last) rather than arrays, so that work in place
+//! does not confuse them. What may be fused, and when it pays, stands beside the codelet; here is only the
+//! mechanism. Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same
+//! bits, except that zeros which are added or left out may turn the sign of a zero.
+//!
+//! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)), so whoever loads it,
+//! or resumes a run, records the step in the same way.
 
 mod find;
 mod index;

@@ -12,6 +12,10 @@
 //! **Choices** (how a graph is cut, found by calibration) decide about bits, and measurements do not. So they have a file of their
 //! own that only [`Store::choose`] and [`Store::forget`] write: whatever happens to measurements, the same command gives the same
 //! bits tomorrow. Reading a damaged one leaves it where it is, so that every run says that its results will be others.
+//!
+//! Debug and release builds, instruction sets and hardware have files of their own, and another version of a
+//! kernel is another key. Runs that are dated in the future count as the oldest. The file of measurements is
+//! kept to 2 MB and is not synced to the disk, so that adding to it at the end of a run takes milliseconds.
 
 mod choices;
 mod format;

@@ -1,5 +1,9 @@
 //! From the lines of a file to a plan for a graph and a machine. Nothing in the lines is taken on trust: what is
 //! returned here is executed without further questions.
+//!
+//! The graph is compared array by array and task by task, so that the difference can be named, and then by its hash.
+//! Implementations must have the version of the file; tiles, units, order, offsets and the limits of memories
+//! ([`Machine::with_limit`]) must allow the plan.
 
 use super::super::memory::adopt;
 use super::super::{Order, Placement, Plan, Planned};

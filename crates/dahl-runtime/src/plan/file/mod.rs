@@ -21,8 +21,10 @@
 //! can be written down waits for itself: edges to later steps always point forward in time. To swap two tasks, swap
 //! their lines; to move one, change its unit. With the word `floating` at the end of its line, a task may be taken over
 //! by a unit of the same memory that would otherwise wait (see [`Placement`](super::Placement)); without it, it is
-//! executed by its unit and nobody else. Which tasks wait for which because they share memory follows from
-//! offsets and order, so these edges are found again when the file is read. `#` begins a comment.
+//! executed by its unit and nobody else. A plan stays valid when all of these words are removed, because that only
+//! adds order. Which tasks wait for which because they share memory follows from offsets and order, by the same rule
+//! that planned them (`memory::adopt`). So these edges are not in the file: whoever edits an order need not edit
+//! edges, and forgetting one cannot corrupt memory. `#` begins a comment.
 //!
 //! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it is
 //! given; anything else is a sentence with file and line.

@@ -10,6 +10,11 @@
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
 //! what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and many others are each touched
 //! by hundreds of tasks that do not wait for each other.
+//!
+//! Cutting, lowering and planning take time that grows little faster than the number of tasks: in fixed
+//! orders, where buffers take turns in few places, as in open ones and in networks of thousands of layers,
+//! which have thousands of places that are nearly all taken. `benches/planning.rs` prints tasks per second;
+//! the tests compare with the quadratic definitions.
 
 mod before;
 mod space;

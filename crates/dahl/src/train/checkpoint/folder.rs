@@ -1,4 +1,9 @@
 //! A folder of checkpoints: one file per step, named after it, the last two kept.
+//!
+//! [`prune`] reads the checkpoint before the newest again before it removes older ones: a damaged file does
+//! not count as one of the two. Steps later than the one just saved are left alone; they belong to a run that
+//! went further. The newest is the one with the highest step, so whoever begins again in such a folder must
+//! decide about them.
 
 use super::format;
 use crate::error::{Error, Result};
