@@ -152,7 +152,8 @@ impl View {
     }
 }
 
-/// Submits tasks on random views of three matrices, changes and looks at them in between, and does the same with vectors.
+/// Submits tasks on random views of three matrices, changes and looks at them in between, and does the same
+/// with vectors.
 pub fn arrays(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let runtime = Runtime::new(&Machine::with_workers(choices.between(1, 3))).expect("CPU units");

@@ -1,6 +1,7 @@
 //! Decisions made by bytes.
 
-/// Takes decisions from bytes, one after another; when there are no more, every decision is the first of its kind.
+/// Takes decisions from bytes, one after another; when there are no more, every decision is the first of its
+/// kind.
 pub struct Choices<'a>(&'a [u8]);
 
 impl<'a> Choices<'a> {

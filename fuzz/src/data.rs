@@ -30,8 +30,8 @@ fn look(folder: &Folder) {
     let _ = dataset::summary(folder.path());
 }
 
-/// Images and labels in IDX files, each compressed or not: two bytes with the length of the images' file, that, and the labels'
-/// file. Both parts of the data set are the same.
+/// Images and labels in IDX files, each compressed or not: two bytes with the length of the images' file,
+/// that, and the labels' file. Both parts of the data set are the same.
 pub fn idx(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let (images, labels) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));
@@ -43,8 +43,8 @@ pub fn idx(bytes: &[u8]) {
     look(&folder);
 }
 
-/// A file of CIFAR-10, compressed or not, in the place of all six; and the names of the classes, if there is a second part: as
-/// for IDX, the first two bytes tell where it begins.
+/// A file of CIFAR-10, compressed or not, in the place of all six; and the names of the classes, if there is
+/// a second part: as for IDX, the first two bytes tell where it begins.
 pub fn cifar(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
     let (records, names) = rest.split_at(usize::from(u16::from_le_bytes(*length)).min(rest.len()));

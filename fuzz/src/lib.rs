@@ -1,11 +1,12 @@
 //! What is fuzzed: a function per target that takes any bytes and must neither panic nor contradict itself.
 //!
-//! `cargo fuzz run TARGET` tries bytes on a target (each has a program in `bin/`); the test `fuzz` of the crate `dahl` compiles this
-//! same module and replays the corpora, so that what was found once stays found on stable Rust.
+//! `cargo fuzz run TARGET` tries bytes on a target (each has a program in `bin/`); the test `fuzz` of the
+//! crate `dahl` compiles this same module and replays the corpora, so that what was found once stays found on
+//! stable Rust.
 //!
-//! Files of every format are read from their bytes, and what is accepted is used: written and read again, computed with.
-//! Relations, plans and arrays are made from the bytes ([`Choices`](choices::Choices)) and compared with a model that knows
-//! nothing of tiles, memory or workers.
+//! Files of every format are read from their bytes, and what is accepted is used: written and read again,
+//! computed with. Relations, plans and arrays are made from the bytes ([`Choices`](choices::Choices)) and
+//! compared with a model that knows nothing of tiles, memory or workers.
 
 mod arrays;
 mod choices;

@@ -1,7 +1,9 @@
-//! Plans: files of any kind for one step, and random plans of random steps, executed and compared with a model.
+//! Plans: files of any kind for one step, and random plans of random steps, executed and compared with a
+//! model.
 //!
-//! A step has square arrays whose elements are small whole numbers, so that sums in any order give the same bits. Its tasks
-//! copy, turn and change arrays in place, sum rows, and update a state by the sums, so that steps depend on one another.
+//! A step has square arrays whose elements are small whole numbers, so that sums in any order give the same
+//! bits. Its tasks copy, turn and change arrays in place, sum rows, and update a state by the sums, so that
+//! steps depend on one another.
 
 use super::choices::Choices;
 use dahl_runtime::Result;
@@ -281,7 +283,8 @@ pub fn small_plan(cut: &str, workers: usize) -> String {
     file.to_string()
 }
 
-/// A random step, cut at random and planned at random, computes the same as its definition, however late kernels are.
+/// A random step, cut at random and planned at random, computes the same as its definition, however late
+/// kernels are.
 pub fn plans(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let step = Step::random(&mut choices);
@@ -333,7 +336,8 @@ pub fn plans(bytes: &[u8]) {
     assert_eq!(found, expected, "{:?}, {options}, {workers} workers", step.ops);
 }
 
-/// The text of a plan with the same cut and everything else at random: order, units, what floats, and offsets.
+/// The text of a plan with the same cut and everything else at random: order, units, what floats, and
+/// offsets.
 fn shuffled(step: &Step, planned: &Planned, machine: &Machine, choices: &mut Choices<'_>) -> String {
     let lowered = &planned.lowered;
     let n = lowered.tasks().len();
@@ -399,7 +403,8 @@ struct Run {
     floats: bool,
 }
 
-/// An offset for each buffer, beside or over others wherever the definition allows it, and the bytes that they take together.
+/// An offset for each buffer, beside or over others wherever the definition allows it, and the bytes that
+/// they take together.
 fn random_offsets(
     lowered: &Lowered,
     runs: &[Run],

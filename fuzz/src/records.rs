@@ -1,6 +1,7 @@
 //! What dahl writes for itself: checkpoints, measurements and choices, traces.
 //!
-//! Checkpoints, measurements and choices end in a checksum, behind which no fuzzer would ever get. Under `cfg(fuzzing)` any will do.
+//! Checkpoints, measurements and choices end in a checksum, behind which no fuzzer would ever get. Under
+//! `cfg(fuzzing)` any will do.
 
 use super::folder::Folder;
 use dahl::Trainer;
@@ -48,7 +49,8 @@ pub fn small_checkpoint() -> Vec<u8> {
     std::fs::read(path).expect("readable")
 }
 
-/// A store of a machine that nothing is known about, whose file of measurements or of choices has these lines.
+/// A store of a machine that nothing is known about, whose file of measurements or of choices has these
+/// lines.
 fn store(folder: &Folder, magic: &str, lines: &[u8]) -> Store {
     let store = Store::at(folder.path(), Identity::new(&Hardware::default(), "any"));
     let path = if magic == CHOICES { store.choices_path() } else { store.path() };

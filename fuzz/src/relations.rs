@@ -79,8 +79,9 @@ struct Window {
     taps: usize,
 }
 
-/// A sliding window over one or two dimensions of samples and channels, forwards or backwards: the regions of every tile are the
-/// bounding boxes of what its points touch, and tiles cover every output once for each tile of a reduction.
+/// A sliding window over one or two dimensions of samples and channels, forwards or backwards: the regions of
+/// every tile are the bounding boxes of what its points touch, and tiles cover every output once for each
+/// tile of a reduction.
 pub fn regions(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let is_backward = choices.once_in(2);
@@ -158,7 +159,8 @@ fn touched(
 ) -> Vec<Region> {
     let output = relation.n_inputs();
     let range = |name: String| tile.range(bound.axis(&name).expect("an axis of the line"));
-    // Along every dimension, the values of the axes that some point of the tile has, and for inputs only those inside.
+    // Along every dimension, the values of the axes that some point of the tile has, and for inputs only
+    // those inside.
     let mut regions = Vec::new();
     for (arg, about) in relation.args().iter().enumerate() {
         let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -179,7 +181,8 @@ fn touched(
                 for t in range(format!("t{w}")) {
                     let under = (o * stride + t * dilation) as i64 - padding as i64;
                     let inside = usize::try_from(under).ok();
-                    // Forwards the array under the window is an input, which is read where it is; backwards it is the output.
+                    // Forwards the array under the window is an input, which is read where it is; backwards
+                    // it is the output.
                     if is_backward && inside.is_none_or(|i| !range(format!("i{w}")).contains(&i)) {
                         continue;
                     }

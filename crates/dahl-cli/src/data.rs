@@ -46,7 +46,8 @@ enum DataCommand {
         /// `digits`, `synthetic:CxHxW[xCLASSES][:COUNT]` or a folder
         #[arg(value_parser = name())]
         data: String,
-        /// Channels, height and width to bring images to that have files of their own [default: those of the first, at most 64]
+        /// Channels, height and width to bring images to that have files of their own [default: those of the
+        /// first, at most 64]
         #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
         input: Option<[usize; 3]>,
         /// Look only at N training images

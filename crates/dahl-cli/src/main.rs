@@ -151,7 +151,8 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Calls every argument below a command that names a file or a folder by a dash, and says how many there are.
+    /// Calls every argument below a command that names a file or a folder by a dash, and says how many there
+    /// are.
     fn with_dash(command: &clap::Command, before: &[&str]) -> usize {
         let is_named = |argument: &&clap::Arg| {
             argument.get_value_parser().type_id() == TypeId::of::<PathBuf>()

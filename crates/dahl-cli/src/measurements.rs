@@ -1,7 +1,8 @@
-//! What was measured on this machine, in the user's cache folder: times of tasks, and choices that were made by them.
+//! What was measured on this machine, in the user's cache folder: times of tasks, and choices that were made
+//! by them.
 //!
-//! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that cannot be used is said
-//! loudly. Each is read when it is first asked for: a run that trains needs no times.
+//! Times may be added by every run. Choices change bits, so only `dahl calibrate` makes them, and one that
+//! cannot be used is said loudly. Each is read when it is first asked for: a run that trains needs no times.
 //!
 //! Only the command reads these files. A program that uses `Trainer` has the bits of the heuristic cut, or of
 //! the cut it asks for. A run notes its cut among its arguments, so a resumed run is not affected by a later
@@ -33,7 +34,8 @@ pub struct Measurements {
 }
 
 impl Measurements {
-    /// Finds the files. Whatever is wrong with them is told on standard error when they are read, and less is known then.
+    /// Finds the files. Whatever is wrong with them is told on standard error when they are read, and less is
+    /// known then.
     pub fn open() -> Measurements {
         let identity = Identity::new(&Hardware::detect(), &Isa::current().to_string());
         let store = cache_folder().map(|folder| Store::at(folder, identity));
@@ -85,8 +87,9 @@ impl Measurements {
         }
     }
 
-    /// Keeps what was measured since this was opened, all rounds of it as one run: a history keeps few runs, and many of one
-    /// command would push out those of all others. That it cannot be kept is told, and no reason to fail.
+    /// Keeps what was measured since this was opened, all rounds of it as one run: a history keeps few runs,
+    /// and many of one command would push out those of all others. That it cannot be kept is told, and no
+    /// reason to fail.
     pub fn keep(&self, models: &Models) {
         let Some(store) = &self.store else { return };
         match store.add(&models.since(self.opened).condensed(new_run(), now()), now()) {

@@ -62,7 +62,8 @@ pub fn described(spec: &str, classes: Option<usize>) -> Result<Dataset> {
 /// The largest model file that is read; the longest of those that are built in has a few kilobytes.
 const MAX_MODEL_BYTES: u64 = 16 << 20;
 
-/// A model by name, or from a file, for images of this shape, or of the one that it says itself, and this many classes.
+/// A model by name, or from a file, for images of this shape, or of the one that it says itself, and this
+/// many classes.
 pub fn model(spec: &str, input: Option<[usize; 3]>, classes: usize) -> Result<Sequential> {
     if !is_file(spec) {
         return Ok(Builtin::named(spec)?.model(input, classes)?);
@@ -82,7 +83,8 @@ pub fn machine(workers: Option<usize>) -> Machine {
     Machine::with_workers(n)
 }
 
-/// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones are not.
+/// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones
+/// are not.
 pub fn checkpoint(path: &Path) -> Result<Checkpoint> {
     let loaded = Checkpoint::load(path)?;
     for refused in &loaded.refused {

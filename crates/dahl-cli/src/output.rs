@@ -4,7 +4,8 @@ use dahl_runtime::shown;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a line, or several, now, also into a pipe. Names in them come from anywhere: what a terminal would obey is spelt out.
+/// Prints a line, or several, now, also into a pipe. Names in them come from anywhere: what a terminal would
+/// obey is spelt out.
 pub fn say(line: impl Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", shown::text(&line.to_string()))?;

@@ -71,7 +71,8 @@ pub fn name() -> impl TypedValueParser<Value = String> {
     StringValueParser::new().try_map(is_name)
 }
 
-/// Refuses what stands for standard input or output elsewhere: files are read at their size and written whole, as neither can be.
+/// Refuses what stands for standard input or output elsewhere: files are read at their size and written
+/// whole, as neither can be.
 fn is_name<T: AsRef<OsStr>>(name: T) -> Result<T, &'static str> {
     match name.as_ref() == "-" {
         true => Err("it stands for no file here: name one (./- where it is called so)"),

@@ -1,10 +1,11 @@
 //! Too little memory: a sentence and an exit code, and never a signal.
 //!
-//! What may be large is asked for in a way that can fail, and then an error says what it was for. Everything else, which is small, is
-//! allocated as Rust does it: where that fails, the program aborts. So the allocator here makes a note when it has nothing more to
-//! give, and whoever then aborts says a sentence and ends as any command that failed. The C library allocates by itself, for threads,
-//! and aborts likewise: so one also looks whether there is any memory left. An abort for another reason is a fault of ours and stays one.
-//! The way through the allocator costs nothing but a comparison.
+//! What may be large is asked for in a way that can fail, and then an error says what it was for. Everything
+//! else, which is small, is allocated as Rust does it: where that fails, the program aborts. So the allocator
+//! here makes a note when it has nothing more to give, and whoever then aborts says a sentence and ends as
+//! any command that failed. The C library allocates by itself, for threads, and aborts likewise: so one also
+//! looks whether there is any memory left. An abort for another reason is a fault of ours and stays one. The
+//! way through the allocator costs nothing but a comparison.
 
 #![expect(unsafe_code, reason = "is the allocator, and handles a signal")]
 
@@ -74,9 +75,10 @@ unsafe impl GlobalAlloc for Noting {
 /// From now on, too little memory ends the command with a sentence.
 pub fn watch() {
     #[cfg(unix)]
-    // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the call, which copies it. The
-    // handler looks at atomics and calls only what may be called at any moment (signal-safety(7)). It stays in place, because several
-    // threads may abort at once; where it returns, `abort` ends the program as always.
+    // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the call, which
+    // copies it. The handler looks at atomics and calls only what may be called at any moment
+    // (signal-safety(7)). It stays in place, because several threads may abort at once; where it returns,
+    // `abort` ends the program as always.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = aborted as extern "C" fn(libc::c_int) as libc::sighandler_t;

@@ -1,4 +1,5 @@
-//! Signals: the first request to stop asks training to stop after the step, the second ends the program at once.
+//! Signals: the first request to stop asks training to stop after the step, the second ends the program at
+//! once.
 //!
 //! Requests are Ctrl-C and what batch systems and terminals send: SIGTERM, SIGHUP and SIGUSR1.
 //!
@@ -19,8 +20,8 @@ const SAME_MILLIS: u64 = 500;
 #[cfg(unix)]
 const MESSAGE: &[u8] = b"\ndahl: stopping after this step; once more ends it at once\n";
 
-/// From now on, a file that grows past the limit for files is an error of whoever writes it, with a sentence, and not the end of
-/// the program.
+/// From now on, a file that grows past the limit for files is an error of whoever writes it, with a sentence,
+/// and not the end of the program.
 pub fn take_limits_as_errors() {
     #[cfg(unix)]
     // SAFETY: no handler is installed; to ignore this signal changes nothing but what `write` returns.
@@ -33,13 +34,14 @@ pub fn take_limits_as_errors() {
 pub fn listen() {
     #[cfg(unix)]
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1] {
-        // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the calls, which copy it. The
-        // handler touches an atomic and calls only what may be called at any moment (signal-safety(7)).
+        // SAFETY: `sigaction` is a plain structure for which all zeros is valid, and outlives the calls,
+        // which copy it. The handler touches an atomic and calls only what may be called at any moment
+        // (signal-safety(7)).
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);
-            // Whoever started us with `nohup` wants us to go on when the terminal is closed. Shells ignore Ctrl-C for what
-            // runs in the background; whoever sends it there by hand is heard all the same.
+            // Whoever started us with `nohup` wants us to go on when the terminal is closed. Shells ignore
+            // Ctrl-C for what runs in the background; whoever sends it there by hand is heard all the same.
             let may_be_ignored = matches!(signal, libc::SIGHUP | libc::SIGUSR1);
             if may_be_ignored && before.sa_sigaction == libc::SIG_IGN {
                 continue;
@@ -59,8 +61,9 @@ pub fn is_asked() -> bool {
 
 #[cfg(unix)]
 extern "C" fn mark(signal: libc::c_int) {
-    // SAFETY: `timespec` is a plain structure that outlives the call; the message is there for the whole program; all
-    // four functions may be called in a handler. The signal that is raised ends the program when this handler returns.
+    // SAFETY: `timespec` is a plain structure that outlives the call; the message is there for the whole
+    // program; all four functions may be called in a handler. The signal that is raised ends the program when
+    // this handler returns.
     unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);

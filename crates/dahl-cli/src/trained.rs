@@ -21,18 +21,20 @@ pub struct TrainedArgs {
     /// A checkpoint: a folder of them (the newest is taken), a file, or weights with --model
     #[arg(value_name = "CHECKPOINT", value_parser = path())]
     pub checkpoint: PathBuf,
-    /// Other data than the model was trained on; where the file has weights only, what test images and names of classes come from
+    /// Other data than the model was trained on; where the file has weights only, what test images and names
+    /// of classes come from
     #[arg(long, value_parser = name())]
     pub data: Option<String>,
     /// The network, where the file has weights only: a name that `dahl model` lists, or a model file (.toml)
     #[arg(long, value_name = "NAME|FILE", value_parser = model)]
     pub model: Option<String>,
-    /// Channels, height and width of the images, where the file has weights only and no data says so [default: as usual for the
-    /// network]
+    /// Channels, height and width of the images, where the file has weights only and no data says so
+    /// [default: as usual for the network]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape, requires = "model")]
     pub input: Option<[usize; 3]>,
-    /// How many classes there are, where labels are mere numbers and some class has no image, or where the file has weights only and
-    /// no data says so [default: as in training, where it is the same data; of weights 10]
+    /// How many classes there are, where labels are mere numbers and some class has no image, or where the
+    /// file has weights only and no data says so [default: as in training, where it is the same data; of
+    /// weights 10]
     #[arg(long, value_name = "N", value_parser = classes)]
     pub classes: Option<usize>,
     /// Element type to compute in [default: as in training]
@@ -99,8 +101,8 @@ impl Trained {
         })
     }
 
-    /// Opens weights alone, whose model is `spec`. Data says what images and classes there are; without it, that is said by
-    /// other arguments, or as usual for this network.
+    /// Opens weights alone, whose model is `spec`. Data says what images and classes there are; without it,
+    /// that is said by other arguments, or as usual for this network.
     fn weights(args: &TrainedArgs, spec: &str, trainer: impl Fn(Dtype) -> Trainer) -> Result<Trained> {
         let options = Options { shape: args.input, classes: args.classes, ..Options::default() };
         let data = args.data.as_ref().map(|data| open::data(data, &options, args.json)).transpose()?;
@@ -154,8 +156,8 @@ impl Trained {
     }
 }
 
-/// Refuses data of other classes than those that a model was trained on, or with other names, where those are known: what would
-/// be counted as right or wrong means nothing.
+/// Refuses data of other classes than those that a model was trained on, or with other names, where those are
+/// known: what would be counted as right or wrong means nothing.
 pub fn check_classes(data: &Dataset, model: &Sequential, names: &[String]) -> Result<()> {
     let n = if names.is_empty() { model.classes()? } else { names.len() };
     let (name, n_here) = (&data.name, data.classes);

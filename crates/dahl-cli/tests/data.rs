@@ -25,7 +25,8 @@ fn json(bytes: &str) -> Value {
     serde_json::from_str(bytes).expect("one JSON object")
 }
 
-/// A folder with two data sets: images of two classes, of which one can be damaged, and IDX files that are cut off.
+/// A folder with two data sets: images of two classes, of which one can be damaged, and IDX files that are
+/// cut off.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,5 @@
-//! Checkpoints that somebody made up, with a checksum that is right: a sentence, and nothing is done that they ask for.
+//! Checkpoints that somebody made up, with a checksum that is right: a sentence, and nothing is done that
+//! they ask for.
 
 mod command;
 

@@ -263,7 +263,8 @@ fn what_was_there_before_is_still_there_when_the_disk_is_full() {
     let (disk, trace, saved) = (folder.file("disk"), folder.file("trace.json"), folder.file("run"));
     std::fs::create_dir_all(&disk).expect("a folder");
     success(&["train", "--epochs", "1", "--limit", "64", "--trace", &trace, "--checkpoint", &saved]);
-    // A disk in a name space of our own, on which files lie, and then something that takes all the room that is left.
+    // A disk in a name space of our own, on which files lie, and then something that takes all the room that
+    // is left.
     let script = "mount -t tmpfs -o size=4M dahl \"$1\" || exit 77
         cd \"$1\" || exit 77
         mkdir dump && cp -r \"$2\" run && rm -f run/.dahl-lock || exit 77

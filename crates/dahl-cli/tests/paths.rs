@@ -1,5 +1,5 @@
-//! Every argument that names a path, given everything that a path can be but should not: devices, pipes, folders, links to nothing,
-//! files without permission. The command must say so, soon and in little memory.
+//! Every argument that names a path, given everything that a path can be but should not: devices, pipes,
+//! folders, links to nothing, files without permission. The command must say so, soon and in little memory.
 //!
 //! The table is compared with what `--help` says, so that no argument is forgotten.
 
@@ -39,8 +39,8 @@ const READ: &[Thing] = &[];
 /// A file can be written to a device, and to where a link points.
 const WRITTEN: &[Thing] = &[Device, Link, Dangling];
 
-/// Arguments that name a path: how a command is called with one (`@`), and with which things it works. `RUN`, `TRACE` and
-/// `WEIGHTS` stand for what a training left.
+/// Arguments that name a path: how a command is called with one (`@`), and with which things it works. `RUN`,
+/// `TRACE` and `WEIGHTS` stand for what a training left.
 const TABLE: &[(&str, &str, &[Thing])] = &[
     ("train --model", "train --limit 16 --epochs 1 --model @", READ),
     ("train --data", "train --limit 16 --epochs 1 --data @", READ),

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs with everything that a checkpoint must hold: moments, dropout, a schedule over the whole run, a small last batch.
+/// Runs with everything that a checkpoint must hold: moments, dropout, a schedule over the whole run, a small
+/// last batch.
 const RUNS: [&str; 2] = [
     "--model mlp --optimizer adamw --lr-schedule cosine --warmup 10 --epochs 6",
     "--optimizer sgd --momentum 0.9 --weight-decay 0.001 --batch 50 --epochs 6",
@@ -36,7 +37,8 @@ fn start(folder: &Folder, run: &[&str]) -> Child {
 /// What runs are ended by: mostly what nobody can listen to.
 const SIGNALS: [&str; 6] = ["KILL", "KILL", "TERM", "KILL", "HUP", "KILL"];
 
-/// Ends a run `n` times at random moments, by several signals, and then lets it end; starts over if it ends before.
+/// Ends a run `n` times at random moments, by several signals, and then lets it end; starts over if it ends
+/// before.
 fn kill_and_go_on(name: &str, run: &[&str], n: usize) {
     let folder = Folder::new(name);
     let begin = Instant::now();

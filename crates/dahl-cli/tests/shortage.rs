@@ -1,4 +1,5 @@
-//! Commands that have too little memory: success, or a sentence; never a signal, a panic or a wait without end.
+//! Commands that have too little memory: success, or a sentence; never a signal, a panic or a wait without
+//! end.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +19,8 @@ fn within(kib: u64, arguments: &[&str]) -> Output {
     command::ended(child, format!("{arguments:?} with {kib} KiB"))
 }
 
-/// The least that the command needs to begin: below, the loader of programs fails, and nobody can do anything about it.
+/// The least that the command needs to begin: below, the loader of programs fails, and nobody can do anything
+/// about it.
 fn least_kib() -> u64 {
     let is_enough = |kib: u64| within(kib, &["--version"]).status.success();
     let (mut low, mut high) = (0, 4 << 20);
@@ -30,7 +32,8 @@ fn least_kib() -> u64 {
     high
 }
 
-/// Runs a command within many limits. Its last exit code must be that of success, and all others that, or `failed` with a sentence.
+/// Runs a command within many limits. Its last exit code must be that of success, and all others that, or
+/// `failed` with a sentence.
 fn check(arguments: &[&str], failed: i32) {
     let least = least_kib();
     let mut enough = least;

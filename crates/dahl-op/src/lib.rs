@@ -17,8 +17,8 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`mod@conv2d`], [`mod@dense`], [`mod@relu`], … | a codelet each, as `CODELET`, which graphs record; its functions on arrays stand here too |
-//! | [`forms`] | the three forms of these functions: into a given array, in place (`_self`), into a new one (`_init`) |
+//! | [`mod@conv2d`], [`mod@dense`], [`mod@relu`], … | a codelet each, which graphs record |
+//! | [`forms`] | the functions on arrays: into a given one, in place (`_self`), into a new one (`_init`) |
 //! | [`CODELETS`], [`FUSIONS`] | all codelets, and which of them take the place of several others |
 //! | [`random`] | random numbers by counter |
 //! | [`simd`] | vectors of all instruction sets, and the choice between them |

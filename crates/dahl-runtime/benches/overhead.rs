@@ -1,8 +1,9 @@
 //! What a task costs beyond its kernel: `cargo bench -p dahl-runtime --bench overhead`.
 //!
-//! The kernel is empty, so all the time measured is the runtime's, tracing of recorded graphs included. Each figure is the median of several rounds
-//! after one to warm up, in nanoseconds per task. The last column is the processor time of all threads together,
-//! which stays meaningful when other programs run on the same cores.
+//! The kernel is empty, so all the time measured is the runtime's, tracing of recorded graphs included. Each
+//! figure is the median of several rounds after one to warm up, in nanoseconds per task. The last column is
+//! the processor time of all threads together, which stays meaningful when other programs run on the same
+//! cores.
 
 use dahl_runtime::array::{Array, Dtype, Params, submit};
 use dahl_runtime::codelet::relation::TileSize;
@@ -148,8 +149,8 @@ fn dynamic(n_workers: usize) -> Result<()> {
     })
 }
 
-/// A recorded graph: each step, 8 updates of each of 256 chains, whose tiles stay on their worker; and, if wanted, a
-/// sum over all of them that every chain of the next step waits for.
+/// A recorded graph: each step, 8 updates of each of 256 chains, whose tiles stay on their worker; and, if
+/// wanted, a sum over all of them that every chain of the next step waits for.
 fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
     const UPDATES: usize = 8;
     let mut store = Store::new();

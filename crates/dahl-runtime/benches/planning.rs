@@ -1,9 +1,9 @@
 //! What a plan costs: `cargo bench -p dahl-runtime --bench planning`.
 //!
-//! The step of a network of dense layers is recorded, cut, lowered and planned: once with few layers and more and more
-//! samples, which are cut into chunks of 16 to 64, and once with few samples and more and more layers. Time should grow
-//! as the number of tasks does. Each figure is the fastest of several rounds, in milliseconds; the last column is how many
-//! tasks a second are lowered and planned for two workers.
+//! The step of a network of dense layers is recorded, cut, lowered and planned: once with few layers and more
+//! and more samples, which are cut into chunks of 16 to 64, and once with few samples and more and more
+//! layers. Time should grow as the number of tasks does. Each figure is the fastest of several rounds, in
+//! milliseconds; the last column is how many tasks a second are lowered and planned for two workers.
 
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;

@@ -17,8 +17,8 @@ pub(crate) struct Bytes {
     layout: Layout,
 }
 
-// SAFETY: `Bytes` is an address that it alone may free; it gives out no reference to its memory, so what happens
-// there is answered for by whoever uses the address.
+// SAFETY: `Bytes` is an address that it alone may free; it gives out no reference to its memory, so what
+// happens there is answered for by whoever uses the address.
 unsafe impl Send for Bytes {}
 // SAFETY: as above; sharing it shares the address.
 unsafe impl Sync for Bytes {}
@@ -26,8 +26,9 @@ unsafe impl Sync for Bytes {}
 impl Bytes {
     /// `len` zero bytes, if the system has them.
     ///
-    /// The allocator is not asked for the alignment: memory that it aligns itself it also clears itself, and so touches every
-    /// page of it, while what comes from the system is zero already and is taken page by page as it is used.
+    /// The allocator is not asked for the alignment: memory that it aligns itself it also clears itself, and
+    /// so touches every page of it, while what comes from the system is zero already and is taken page by
+    /// page as it is used.
     pub fn zeroed(len: usize) -> Option<Self> {
         let len = len.max(1);
         let layout = Layout::from_size_align(len.checked_add(ALIGN)?, 1).ok()?;

@@ -1,5 +1,5 @@
-//! The environment variables that dahl looks at: this is the only file that reads any. Settings are arguments; here is only
-//! where things are that no argument names.
+//! The environment variables that dahl looks at: this is the only file that reads any. Settings are
+//! arguments; here is only where things are that no argument names.
 //!
 //! | variable | meaning |
 //! |---|---|

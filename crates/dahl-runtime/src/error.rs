@@ -33,11 +33,12 @@ pub enum ErrorKind {
     Io,
 }
 
-/// An error with its context: kind, sentence, and as much of task, codelet, arguments, step, worker and caller as is
-/// known.
+/// An error with its context: kind, sentence, and as much of task, codelet, arguments, step, worker and
+/// caller as is known.
 ///
-/// Errors are cheap to clone, because a failed task hands its error to every array it poisons. What the system or another
-/// library said is the [`source`](StdError::source), which `{}` does not repeat; `{:#}` and `{:?}` add it behind a colon.
+/// Errors are cheap to clone, because a failed task hands its error to every array it poisons. What the
+/// system or another library said is the [`source`](StdError::source), which `{}` does not repeat; `{:#}` and
+/// `{:?}` add it behind a colon.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -54,7 +55,8 @@ struct Inner {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// What a panic that was caught had to say. What it carried is dropped; should that panic as well, it is forgotten.
+/// What a panic that was caught had to say. What it carried is dropped; should that panic as well, it is
+/// forgotten.
 #[cold]
 pub fn panic_message(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
@@ -192,7 +194,8 @@ pub fn causes(error: &dyn StdError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Adds the line that called the function which calls this, unless the error names one already, as that of a task does.
+/// Adds the line that called the function which calls this, unless the error names one already, as that of a
+/// task does.
 #[track_caller]
 pub(crate) fn at_caller<T>(result: Result<T>) -> Result<T> {
     let caller = Location::caller();

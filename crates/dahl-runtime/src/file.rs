@@ -1,14 +1,15 @@
-//! Files: how they are opened and read ([`Input`], [`read`]), and how they are written whole or not at all, and why they could not be.
+//! Files: how they are opened and read ([`Input`], [`read`]), and how they are written whole or not at all,
+//! and why they could not be.
 //!
-//! Every file that this program reads or writes is opened here. A name may stand for a device or a pipe, and none of those may keep a
-//! program waiting or fill its memory.
+//! Every file that this program reads or writes is opened here. A name may stand for a device or a pipe, and
+//! none of those may keep a program waiting or fill its memory.
 //!
-//! [`write()`] is how everything that must survive a crash is written: into a temporary file of the same folder, which takes
-//! the place of the old file only when all of it is on the disk. At any moment the name stands for all of the old
-//! contents or all of the new ones.
+//! [`write()`] is how everything that must survive a crash is written: into a temporary file of the same
+//! folder, which takes the place of the old file only when all of it is on the disk. At any moment the name
+//! stands for all of the old contents or all of the new ones.
 //!
-//! A temporary file is locked while it is written. So [`remove_stale`] can tell what a dead process left behind from what
-//! another one is writing just now, on any system and without knowing about processes.
+//! A temporary file is locked while it is written. So [`remove_stale`] can tell what a dead process left
+//! behind from what another one is writing just now, on any system and without knowing about processes.
 //!
 //! What grows line by line ([`Growing`]) is begun by [`write()`] too, and a line that does not fit is taken
 //! back.
@@ -28,20 +29,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What the names of temporary files end in; they also begin with a dot.
 const ENDING: &str = ".dahl-tmp";
 
-/// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or there was an
-/// error and it is what it was before. What is no ordinary file, such as a pipe, is written directly.
+/// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or
+/// there was an error and it is what it was before. What is no ordinary file, such as a pipe, is written
+/// directly.
 pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     replace(path, fill, true)
 }
 
-/// Likewise, but without waiting for the disk, which may take longer than all the rest: if the system itself fails soon after, the
-/// file may be empty or cut off. For what is checked when it is read and can be done without.
+/// Likewise, but without waiting for the disk, which may take longer than all the rest: if the system itself
+/// fails soon after, the file may be empty or cut off. For what is checked when it is read and can be done
+/// without.
 pub fn write_soon(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     replace(path, fill, false)
 }
 
-/// Whether [`write()`] could write this file, as far as that can be known without doing it. Nothing is left behind. What is no
-/// ordinary file is not looked at: whoever reads a pipe would take that for its end.
+/// Whether [`write()`] could write this file, as far as that can be known without doing it. Nothing is left
+/// behind. What is no ordinary file is not looked at: whoever reads a pipe would take that for its end.
 pub fn writable(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(before) if before.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -51,8 +54,9 @@ pub fn writable(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file that is replaced when the existing `path` is written: a link stays a link, and what it points to is replaced. Fails
-/// where that may not be written, though its folder may: whoever protects a file wants to keep it.
+/// The file that is replaced when the existing `path` is written: a link stays a link, and what it points to
+/// is replaced. Fails where that may not be written, though its folder may: whoever protects a file wants to
+/// keep it.
 fn replaceable(path: &Path) -> io::Result<PathBuf> {
     let target = fs::canonicalize(path)?;
     waitless::open(&target, OpenOptions::new().write(true))?;
@@ -92,8 +96,8 @@ impl Growing {
     }
 }
 
-/// Opens a file that is there to be locked, and makes it if there is none. It is never removed: whoever locked a removed file and
-/// whoever locked a new one would both think they were alone.
+/// Opens a file that is there to be locked, and makes it if there is none. It is never removed: whoever
+/// locked a removed file and whoever locked a new one would both think they were alone.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     // A link to nowhere is not followed, and a pipe is not waited for.
     match OpenOptions::new().write(true).create_new(true).open(path) {
@@ -188,7 +192,8 @@ pub fn remove_stale(folder: impl AsRef<Path>) {
         if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // Where there are no locks, it stays. Removed while locked: a writer that waits for the lock then sees that its file is gone.
+        // Where there are no locks, it stays. Removed while locked: a writer that waits for the lock then
+        // sees that its file is gone.
         if let Ok(file) = waitless::open(&entry.path(), OpenOptions::new().read(true))
             && file.try_lock().is_ok()
         {
@@ -219,8 +224,8 @@ fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is wrong with a file that could not be written, and what to do, as a sentence without its subject. What the system said is
-/// in it with `{:#}`; with `{}` it is left to the source of an error.
+/// What is wrong with a file that could not be written, and what to do, as a sentence without its subject.
+/// What the system said is in it with `{:#}`; with `{}` it is left to the source of an error.
 pub fn unwritable(error: &io::Error) -> impl fmt::Display + '_ {
     let advice = match error.kind() {
         ErrorKind::StorageFull => "make room on the disk or name another place",

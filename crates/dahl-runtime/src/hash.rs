@@ -1,6 +1,7 @@
 //! A hash that is the same on every platform and in every version: FNV-1a with 128 bits.
 //!
-//! It tells plans, graphs and machines apart; it does not protect against anybody who wants two of them to look alike.
+//! It tells plans, graphs and machines apart; it does not protect against anybody who wants two of them to
+//! look alike.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;

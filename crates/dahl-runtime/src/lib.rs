@@ -52,14 +52,14 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`mod@array`], [`arena`], [`runtime`] | typed arrays, their memory, and the [`Runtime`] that tasks on them are submitted to |
+//! | [`mod@array`], [`arena`], [`runtime`] | typed arrays, their memory, and tasks on them |
 //! | [`codelet`] | operations: index relations, costs, implementations, and what a kernel gets to see |
 //! | [`graph`] | recording, fusing and lowering |
-//! | [`plan`], [`schedule`] | how tasks are cut, who executes what and when, where every buffer lies; what is left open |
+//! | [`plan`], [`schedule`] | who executes what and when, where every buffer lies; what is left open |
 //! | [`engine`] | worker threads, sessions that replay a plan, submitted tasks |
 //! | [`machine`] | units, memories, and how fast they are |
 //! | [`trace`], [`perf`] | what happened when and why; what tasks cost, and what a plan will take |
-//! | [`error`], [`mod@file`], [`env`](mod@env), [`date`], [`shown`] | the one [`Error`], files that are whole or not there, settings, days, names that a terminal does not obey |
+//! | [`error`], [`mod@file`], [`env`](mod@env), [`date`], [`shown`] | the one [`Error`], whole files, settings, days, names |
 
 pub mod error;
 pub mod env;

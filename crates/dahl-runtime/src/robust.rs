@@ -1,7 +1,8 @@
-//! Numbers about numbers that a few wild ones do not change: medians and what is made of them. Times of tasks and steps are
-//! summed up by these, wherever they come from.
+//! Numbers about numbers that a few wild ones do not change: medians and what is made of them. Times of tasks
+//! and steps are summed up by these, wherever they come from.
 
-/// What a median distance to the median is multiplied with to be the standard deviation of a normal distribution.
+/// What a median distance to the median is multiplied with to be the standard deviation of a normal
+/// distribution.
 pub const DISTANCE_TO_DEVIATION: f64 = 1.4826;
 
 /// The value in the middle (the mean of the two in the middle), or 0 of nothing.
@@ -22,7 +23,8 @@ pub fn quantile(values: &mut [f64], at: f64) -> f64 {
     values[low] + (values[high] - values[low]) * place.fract()
 }
 
-/// What the standard deviation would be if the values were normally distributed, from the median distance to the median.
+/// What the standard deviation would be if the values were normally distributed, from the median distance to
+/// the median.
 pub fn deviation(values: &[f64], centre: f64) -> f64 {
     let mut distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
     DISTANCE_TO_DEVIATION * median(&mut distances)
@@ -42,8 +44,9 @@ pub fn weighted_median(values: &mut [(f64, f64)]) -> f64 {
     0.0
 }
 
-/// How many standard errors a mean of normally distributed values may be off, in one of the two directions with
-/// probability `tail`, where the error was estimated with `freedom` degrees of freedom (Student's distribution).
+/// How many standard errors a mean of normally distributed values may be off, in one of the two directions
+/// with probability `tail`, where the error was estimated with `freedom` degrees of freedom (Student's
+/// distribution).
 pub fn critical(tail: f64, freedom: f64) -> f64 {
     // With x = √freedom tan(angle), the density becomes a power of the cosine, on an interval that ends.
     let power = (freedom - 1.0).max(0.0);

@@ -1,7 +1,8 @@
 //! The runtime that a program holds: worker threads, submitted tasks and the memory of arrays.
 //!
-//! Everything that refers to a runtime (arenas, arrays) shares it, so memory and threads live as long as anything
-//! can reach them. The last one to go waits for the tasks, stops the workers and frees the memory, in this order.
+//! Everything that refers to a runtime (arenas, arrays) shares it, so memory and threads live as long as
+//! anything can reach them. The last one to go waits for the tasks, stops the workers and frees the memory,
+//! in this order.
 
 use crate::arena::{Arena, Slabs};
 use crate::array::{Element, Owned};
@@ -38,15 +39,15 @@ pub(crate) struct Inner {
     pool: Option<Pool>,
 }
 
-/// What a runtime keeps an eye on. By default nothing: submitted tasks are small, and looking at the clock twice is a
-/// tenth of what one costs.
+/// What a runtime keeps an eye on. By default nothing: submitted tasks are small, and looking at the clock
+/// twice is a tenth of what one costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How many executed tasks each worker remembers for [`Runtime::take_trace`].
     pub trace_capacity: usize,
-    /// How long no task may finish while the program waits for one. Whoever waits then gets an error of the kind
-    /// [`ErrorKind::Stuck`] that names the kernels which are being executed. They cannot be stopped: arrays stay
-    /// allocated, and the end of the runtime still waits for them.
+    /// How long no task may finish while the program waits for one. Whoever waits then gets an error of the
+    /// kind [`ErrorKind::Stuck`] that names the kernels which are being executed. They cannot be stopped:
+    /// arrays stay allocated, and the end of the runtime still waits for them.
     pub watchdog: Option<Duration>,
 }
 
@@ -95,22 +96,23 @@ impl Runtime {
         Ok(array)
     }
 
-    /// Waits until no task is unfinished, tasks that other threads submit meanwhile included. Failures are left to
-    /// whoever reads what depends on them.
+    /// Waits until no task is unfinished, tasks that other threads submit meanwhile included. Failures are
+    /// left to whoever reads what depends on them.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         at_caller(self.inner.tasks.wait_submitted())
     }
 
-    /// Cancels every task that has been submitted and has not started. Reading what they would have written is an
-    /// error of kind [`Cancelled`](ErrorKind::Cancelled), until a task writes something else there; tasks submitted
-    /// from now on run.
+    /// Cancels every task that has been submitted and has not started. Reading what they would have written
+    /// is an error of kind [`Cancelled`](ErrorKind::Cancelled), until a task writes something else there;
+    /// tasks submitted from now on run.
     pub fn cancel(&self) {
         self.inner.tasks.cancel();
     }
 
-    /// Waits as [`Runtime::wait`] does, and returns what the workers did since the last call, as far as they remember
-    /// ([`Options::trace_capacity`]). Tasks of other threads that are being executed just then may be missing.
+    /// Waits as [`Runtime::wait`] does, and returns what the workers did since the last call, as far as they
+    /// remember ([`Options::trace_capacity`]). Tasks of other threads that are being executed just then may
+    /// be missing.
     #[track_caller]
     pub fn take_trace(&self) -> Result<Trace> {
         self.wait()?;

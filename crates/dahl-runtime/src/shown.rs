@@ -1,5 +1,5 @@
-//! Names as people see them. A name comes from anywhere, and a terminal obeys some of what it is shown: such characters are shown as
-//! `\u001b`, as JSON and Rust would write them, and bytes that are no text as `\xff`.
+//! Names as people see them. A name comes from anywhere, and a terminal obeys some of what it is shown: such
+//! characters are shown as `\u001b`, as JSON and Rust would write them, and bytes that are no text as `\xff`.
 
 use std::fmt::{self, Display, Write};
 use std::path::Path;
@@ -41,8 +41,8 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Whether a terminal may do something else with a character than to draw it: control characters, and those that turn the direction of
-/// a text, so that it reads as another.
+/// Whether a terminal may do something else with a character than to draw it: control characters, and those
+/// that turn the direction of a text, so that it reads as another.
 fn is_obeyed(character: char) -> bool {
     let turns =
         matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -37,8 +37,8 @@ fn a_steady_state_allocates_nothing() -> Result<()> {
         runtime.wait()?;
         counts.push(n_allocations() - before);
     }
-    // Left are the list of tasks that a reset waits for, and lists of successors that grow when a slot has more
-    // of them than ever before: far less than one in a hundred tasks, and fewer and fewer.
+    // Left are the list of tasks that a reset waits for, and lists of successors that grow when a slot has
+    // more of them than ever before: far less than one in a hundred tasks, and fewer and fewer.
     let late: usize = counts[N_STEPS - 100..].iter().sum();
     assert!(late < 100 * 180 / 100, "allocations per step of 180 tasks: {counts:?}");
     Ok(())

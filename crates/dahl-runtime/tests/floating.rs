@@ -70,7 +70,8 @@ fn a_waiting_worker_takes_over_what_floats() {
     let implementations = vec!["reference".into()];
     let options = CutOptions { tilings, implementations, ..CutOptions::default() };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
-    // The second task of the first worker ends when its third, which floats, has been executed: by the other one.
+    // The second task of the first worker ends when its third, which floats, has been executed: by the other
+    // one.
     let mut plan = Plan::heuristic(&lowered, 2).unwrap();
     let placement = plan.placement().unwrap();
     let total =

@@ -1,5 +1,5 @@
-//! Cutting an array, working on its parts and reading it allocate nothing once every partition has followed every
-//! other one.
+//! Cutting an array, working on its parts and reading it allocate nothing once every partition has followed
+//! every other one.
 #![cfg(not(feature = "shuttle"))]
 
 mod counting;
@@ -16,7 +16,8 @@ const N_ROUNDS: usize = 50;
 
 #[test]
 fn partitions_that_come_back_allocate_nothing() -> Result<()> {
-    // One worker: each prepares itself with its first task, and when a second one gets its first is left to chance.
+    // One worker: each prepares itself with its first task, and when a second one gets its first is left to
+    // chance.
     let runtime = Runtime::new(&Machine::with_workers(1))?;
     let mut x = runtime.owned_from([18, 10], &[1.0f32; 180])?;
     let mut y = runtime.owned::<f32, 2>([16, 8])?;
@@ -24,8 +25,8 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
     let mut counts = Vec::with_capacity(N_ROUNDS);
     for round in 0..N_ROUNDS {
         let before = n_allocations();
-        // All tasks follow one that waits until they are submitted, so that each round has as many tasks in flight as
-        // any other, however fast the worker is.
+        // All tasks follow one that waits until they are submitted, so that each round has as many tasks in
+        // flight as any other, however fast the worker is.
         IS_OPEN.store(false, Ordering::Release);
         submit(&WAIT, "reference", &[], &mut [&mut x], none)?;
         // Tiles, bands of tiles, and columns, one partition after the other.
@@ -49,8 +50,9 @@ fn partitions_that_come_back_allocate_nothing() -> Result<()> {
         runtime.wait()?;
     }
     assert!(counts[0] > 0, "the allocator counts");
-    // A list of readers that comes from another cell may be too short, now and then; which one that is, is a matter of time.
-    // Anything that was allocated for each task or part would be there many times in every round.
+    // A list of readers that comes from another cell may be too short, now and then; which one that is, is a
+    // matter of time. Anything that was allocated for each task or part would be there many times in every
+    // round.
     let later: usize = counts[1..].iter().sum();
     assert!(later < N_ROUNDS, "allocations per round: {counts:?}");
     Ok(())

@@ -1,7 +1,8 @@
-//! Explores schedules of everything concurrent: `cargo test -p dahl-runtime --release --features shuttle --test shuttle`.
+//! Explores schedules of everything concurrent:
+//! `cargo test -p dahl-runtime --release --features shuttle --test shuttle`.
 //!
-//! Each test runs many times under schedulers that decide at every synchronisation who goes on, so lost wake-ups
-//! show up as deadlocks and missing dependencies as wrong values.
+//! Each test runs many times under schedulers that decide at every synchronisation who goes on, so lost
+//! wake-ups show up as deadlocks and missing dependencies as wrong values.
 #![cfg(feature = "shuttle")]
 
 mod kernels;
@@ -251,7 +252,8 @@ fn partitions_in_turn() -> Result<()> {
     let runtime = runtime(2);
     let one = runtime.owned_from([2, 2], &[1.0f32; 4])?;
     let mut y = runtime.owned::<f32, 2>([2, 2])?;
-    // Columns, then tiles, then the transposed whole: nobody waits in between, and each comes after what it overlaps.
+    // Columns, then tiles, then the transposed whole: nobody waits in between, and each comes after what it
+    // overlaps.
     for (from, mut to) in one.split(1, 2)?.zip(y.split_mut(1, 2)?) {
         submit(&BLEND, "reference", &[&from], &mut [&mut to], scalars(&[0.0]))?;
     }

@@ -1,4 +1,5 @@
-//! Schedules of whole runs, explored by shuttle: clocks and counters, parking, the overlap of steps and of runs.
+//! Schedules of whole runs, explored by shuttle: clocks and counters, parking, the overlap of steps and of
+//! runs.
 
 #![cfg(feature = "shuttle")]
 

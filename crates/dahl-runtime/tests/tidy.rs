@@ -46,9 +46,6 @@ fn no_file_is_longer_than_800_lines() {
     refuse("past 800 lines a file is two ideas", long.map(|(path, _)| path.display().to_string()).collect());
 }
 
-/// Crates whose comments are not narrow yet. Remove a name here when its comments are reflowed.
-const STILL_WIDE: &[&str] = &["crates/dahl-op/"];
-
 #[test]
 fn comments_keep_to_the_width_of_the_code() {
     let settings = document("rustfmt.toml");
@@ -56,9 +53,6 @@ fn comments_keep_to_the_width_of_the_code() {
     let width: usize = width.trim().parse().expect("a number of columns");
     let mut offences = Vec::new();
     for (path, text) in sources() {
-        if STILL_WIDE.iter().any(|folder| path.to_string_lossy().contains(folder)) {
-            continue;
-        }
         for (i, line) in text.lines().enumerate() {
             let columns = line.chars().count();
             if columns > width && line.trim_start().starts_with("//") {
@@ -187,7 +181,8 @@ fn nothing_is_left_to_do_and_no_machine_is_named() {
     refuse("what is left to do belongs elsewhere, and paths belong to users", offences);
 }
 
-/// The modules of `dahl-runtime`, lowest first: each uses those before it and no others. ARCHITECTURE.md draws them.
+/// The modules of `dahl-runtime`, lowest first: each uses those before it and no others. ARCHITECTURE.md
+/// draws them.
 const LAYERS: &[&[&str]] = &[
     &["error", "env", "date", "shown", "robust", "words", "hash", "sync", "file"],
     &["shape", "bytes"],

@@ -229,8 +229,8 @@ proptest! {
 
 const SIZE: usize = 12;
 
-/// Where the elements of a random view of a matrix are: first index and step of rows and columns, and whether it
-/// is transposed. All have 4 rows and 3 columns, so that any can be computed from any other.
+/// Where the elements of a random view of a matrix are: first index and step of rows and columns, and whether
+/// it is transposed. All have 4 rows and 3 columns, so that any can be computed from any other.
 struct Window {
     first: [usize; 2],
     step: [usize; 2],
@@ -339,8 +339,8 @@ fn putting_parts_together_waits_for_nothing() -> Result<()> {
     let none = Params { scalars: &[0.0], ..Params::default() };
     let mut upper = y.split_mut(0, 2)?.next().expect("a half");
     submit(&WAIT, "reference", &[], &mut [&mut upper], none)?;
-    // The upper half is not done before the gate opens. The whole is back, and cut in other ways; whatever does not
-    // touch the upper half goes on.
+    // The upper half is not done before the gate opens. The whole is back, and cut in other ways; whatever
+    // does not touch the upper half goes on.
     let mut lower = y.split_mut(0, 2)?.nth(1).expect("a half");
     submit(&BLEND, "reference", &[&one], &mut [&mut lower], none)?;
     assert_eq!(lower.read()?[[1, 3]], 1.0);

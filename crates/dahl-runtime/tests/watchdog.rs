@@ -1,4 +1,5 @@
-//! The watchdog: kernels that do not come back end the run that waits for them, and nothing is used after it is gone.
+//! The watchdog: kernels that do not come back end the run that waits for them, and nothing is used after it
+//! is gone.
 
 #![cfg(not(feature = "shuttle"))]
 

@@ -8,7 +8,8 @@
 //! ["schedule","planned" | "open" | "submitted"]
 //! ["memory",name]
 //! ["worker",kind,memory,core or null]
-//! ["task",codelet,implementation,version,dtype,footprint,"cold" | "warm",tile,tiles,bytes,flops,worker or null,line]
+//! ["task",codelet,implementation,version,dtype,footprint,"cold" | "warm",tile,tiles,bytes,flops,
+//!  worker or null,line]
 //! ["edge",from,to,distance,"data" | "memory"]
 //! ["block",name,bytes]
 //! ["dropped",list,n]

@@ -1,6 +1,7 @@
 //! Just enough JSON to write traces and pages.
 
-/// A text in quotes, for files and pages alike. Without `<` in it, nothing in a text can end the script that it stands in.
+/// A text in quotes, for files and pages alike. Without `<` in it, nothing in a text can end the script that
+/// it stands in.
 pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,7 +1,7 @@
 //! Tools that read traces: statistics, reports for any browser, files, and exports for the viewers of others.
 //!
-//! A [`Trace`](dahl_runtime::trace::Trace) is what the engine of `dahl-runtime` records. Nothing here is needed to
-//! record one.
+//! A [`Trace`](dahl_runtime::trace::Trace) is what the engine of `dahl-runtime` records. Nothing here is
+//! needed to record one.
 //!
 //! ```
 //! use dahl_runtime::trace::Trace;

@@ -1,8 +1,9 @@
-//! Paje, for ViTE and `pj_dump`: containers for workers, a state per task and per gap, links from what was waited for.
+//! Paje, for ViTE and `pj_dump`: containers for workers, a state per task and per gap, links from what was
+//! waited for.
 //!
-//! Times are seconds from the first event. Events are written in the order of time, as readers of Paje expect.
-//! A state carries its step, tile and bytes in fields of its own; readers that do not know them pass over them. What
-//! has no tile has a dash, because readers stumble over empty texts.
+//! Times are seconds from the first event. Events are written in the order of time, as readers of Paje
+//! expect. A state carries its step, tile and bytes in fields of its own; readers that do not know them pass
+//! over them. What has no tile has a dash, because readers stumble over empty texts.
 
 use super::export::{Slice, colour, dropped_note, nanos, timeline};
 use dahl_runtime::graph::TaskId;

@@ -1,9 +1,11 @@
-//! Perfetto's own format: a stream of protobuf packets, encoded by hand because only a handful of fields is needed.
+//! Perfetto's own format: a stream of protobuf packets, encoded by hand because only a handful of fields is
+//! needed.
 //!
-//! Each worker is a track below the process `dahl`; tasks and the gaps between them are slices with their step, tile,
-//! bytes and reason as arguments. Where a worker waited for a task of another, a flow leads from that task to the
-//! one that waited. The program's own copies have a track of their own. Field numbers are those of Perfetto's
-//! `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto` and `debug_annotation.proto`.
+//! Each worker is a track below the process `dahl`; tasks and the gaps between them are slices with their
+//! step, tile, bytes and reason as arguments. Where a worker waited for a task of another, a flow leads from
+//! that task to the one that waited. The program's own copies have a track of their own. Field numbers are
+//! those of Perfetto's `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto` and
+//! `debug_annotation.proto`.
 
 use super::export::{Slice, dropped_note, nanos, timeline};
 use dahl_runtime::graph::TaskId;

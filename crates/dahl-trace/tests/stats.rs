@@ -1,7 +1,9 @@
-//! What statistics find in real runs: an implementation that was made slow, and a worker whose core has other things to do.
+//! What statistics find in real runs: an implementation that was made slow, and a worker whose core has other
+//! things to do.
 //!
-//! What is planted is several times as slow, so that whatever else the machine is doing can hardly hide it. Still, these are
-//! times of real kernels, so `.ci/full` runs them; the tests beside the statistics plant the same in traces that were made up.
+//! What is planted is several times as slow, so that whatever else the machine is doing can hardly hide it.
+//! Still, these are times of real kernels, so `.ci/full` runs them; the tests beside the statistics plant the
+//! same in traces that were made up.
 
 use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;

@@ -1,12 +1,13 @@
-//! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on one
-//! core per tile of one group of samples: `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference]
-//! [names of codelets]`.
-//! After them come shapes of `lenet5`, `vggish` and `mlp`, and odd ones.
+//! What each codelet of the `seed` model (conv 8×3×3, ReLU, max pool 2, dense 10 on 28×28 images) takes on
+//! one core per tile of one group of samples:
+//! `cargo bench -p dahl --bench codelets -- [f64] [avx2] [reference] [names of codelets]`. After them come
+//! shapes of `lenet5`, `vggish` and `mlp`, and odd ones.
 //!
 //! Prints the median time and a quick one (of the fastest twentieth, which other programs on the machine
-//! disturbed least), and for the median the rates of arithmetic and of data, each with its fraction of the peak: of fused
-//! multiply-adds, and of reading from the nearest cache that holds all arguments; both are measured first. Arguments are warm
-//! in the cache, as far as they fit; ReLU and its gradient run in place, as they do in a training step.
+//! disturbed least), and for the median the rates of arithmetic and of data, each with its fraction of the
+//! peak: of fused multiply-adds, and of reading from the nearest cache that holds all arguments; both are
+//! measured first. Arguments are warm in the cache, as far as they fit; ReLU and its gradient run in place,
+//! as they do in a training step.
 
 #[path = "../tests/conformance/harness.rs"]
 #[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
@@ -121,8 +122,8 @@ fn extents(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// One call: per argument its kind (`t` compute type, `p` the same with every other column zero, as behind a pool, `b` bytes,
-/// `i` indices) and shape.
+/// One call: per argument its kind (`t` compute type, `p` the same with every other column zero, as behind a
+/// pool, `b` bytes, `i` indices) and shape.
 struct Trial {
     codelet: &'static str,
     args: Vec<(char, Vec<usize>)>,
@@ -179,8 +180,8 @@ fn seed_calls(n: usize) -> Vec<Trial> {
     ]
 }
 
-/// Calls that `seed` does not have: the second convolution of `lenet5`, whose input has a gradient, a strided one, and fully
-/// connected layers.
+/// Calls that `seed` does not have: the second convolution of `lenet5`, whose input has a gradient, a strided
+/// one, and fully connected layers.
 fn other_calls(n: usize) -> Vec<Trial> {
     let second = [n, 6, 14, 14];
     let convolutions = vec![

@@ -1,15 +1,16 @@
 //! What planned memory is worth: `cargo bench -p dahl --bench memory -- [ROUNDS]`.
 //!
-//! The same training steps, with the same kernels in the same order on one core, with three kinds of memory for everything that
-//! lives within a step:
+//! The same training steps, with the same kernels in the same order on one core, with three kinds of memory
+//! for everything that lives within a step:
 //!
 //! - *planned*: one block; buffers that are never needed at the same time share a place (what dahl does);
 //! - *arena*: one block, with a place of its own for every buffer;
 //! - *malloc*: every buffer is allocated before its first use and freed after its last, in each step.
 //!
-//! Each kind trains in a process of its own, so that page faults and peak memory are its own, and they take turns in short
-//! rounds, so that what else happens on the machine meets all alike. Losses must be the same bits as those of the engine. The peak
-//! of a process has everything in it: weights, images, and what planning left behind, which malloc uses again and blocks do not.
+//! Each kind trains in a process of its own, so that page faults and peak memory are its own, and they take
+//! turns in short rounds, so that what else happens on the machine meets all alike. Losses must be the same
+//! bits as those of the engine. The peak of a process has everything in it: weights, images, and what
+//! planning left behind, which malloc uses again and blocks do not.
 
 #![expect(unsafe_code, reason = "calls kernels as an engine does, on memory of its own")]
 
@@ -98,7 +99,8 @@ impl Drop for Block {
 enum Temporaries {
     /// In one block, at these offsets.
     Block(Block),
-    /// Each for itself: what to allocate before each task, what to free after it, what is there now, and the most bytes that were.
+    /// Each for itself: what to allocate before each task, what to free after it, what is there now, and the
+    /// most bytes that were.
     Heap { begin: Vec<Vec<usize>>, end: Vec<Vec<usize>>, now: HashMap<usize, Block>, most: usize },
 }
 
@@ -211,8 +213,9 @@ impl Step {
             arguments.clear();
             let address = |buffer: usize, offset| self.addresses[buffer].wrapping_add(offset);
             arguments.extend(task.places.iter().map(|place| address(place.buffer, place.offset)));
-            // SAFETY: every buffer is as large as lowering asks for and lives until its last task; tasks are executed one at
-            // a time in an order that the plan allows, so nobody else uses what this one writes.
+            // SAFETY: every buffer is as large as lowering asks for and lives until its last task; tasks are
+            // executed one at a time in an order that the plan allows, so nobody else uses what this one
+            // writes.
             let call = unsafe { Call::new(&task.spec, &arguments) };
             (task.kernel)(&call).expect("the kernel succeeds");
             if let Temporaries::Heap { end, now, .. } = &mut self.temporaries {
@@ -274,7 +277,8 @@ fn trainer(batch: usize) -> Trainer {
     Trainer::new(&Machine::with_workers(1)).batch(batch).sgd(f64::from(RATE))
 }
 
-/// Waits for a line with a number of steps, runs them, and answers with seconds, page faults, bytes of temporaries, peak bytes and losses.
+/// Waits for a line with a number of steps, runs them, and answers with seconds, page faults, bytes of
+/// temporaries, peak bytes and losses.
 fn child(case: usize, kind: &str) {
     pin_current_thread(0);
     let mut step = Step::new(case, kind);

@@ -1,10 +1,11 @@
 //! What tasks of odd sizes take: `cargo bench -p dahl --bench odd_sizes -- [f64]`.
 //!
-//! A small network (a convolution of 1×1, one of k×k with padding, ReLU, maxima, a dense layer) is trained on one core, cut and
-//! computed as by default, and one size at a time is odd: the kernel, the channels, the images, the batch. For every kind of
-//! task there is its median time, the least time `max(flops / peak, bytes / bandwidth)` by measured peaks, and that plus 1 µs as a share
-//! of the time taken. Bytes are those of the elements that a task reads and writes, without the padding of layouts;
-//! bandwidth is that of memory, and in the last column that of the nearest cache that holds them all.
+//! A small network (a convolution of 1×1, one of k×k with padding, ReLU, maxima, a dense layer) is trained on
+//! one core, cut and computed as by default, and one size at a time is odd: the kernel, the channels, the
+//! images, the batch. For every kind of task there is its median time, the least time
+//! `max(flops / peak, bytes / bandwidth)` by measured peaks, and that plus 1 µs as a share of the time taken.
+//! Bytes are those of the elements that a task reads and writes, without the padding of layouts; bandwidth is
+//! that of memory, and in the last column that of the nearest cache that holds them all.
 
 use dahl::layer::Conv2d;
 use dahl::measure::{Effort, machine};

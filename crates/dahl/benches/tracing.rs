@@ -1,11 +1,11 @@
-//! What tracing and statistics cost in training: `cargo bench -p dahl --bench tracing -- FOLDER [ROUNDS [MODEL]]`, or on the
-//! digits without a folder.
+//! What tracing and statistics cost in training:
+//! `cargo bench -p dahl --bench tracing -- FOLDER [ROUNDS [MODEL]]`, or on the digits without a folder.
 //!
-//! The same training is run with and without trace, in turn, in short stretches, so that what else happens on the
-//! machine meets both alike. The first epoch of a stretch warms up and is left out. With trace, what tasks took is also
-//! learned and written to a file at the end, as `dahl train` does once per run. Printed are the medians, the
-//! median of the ratios of neighbours with its quartiles, and beside it what follows from the cost of the clock: a
-//! trace looks at it twice per task.
+//! The same training is run with and without trace, in turn, in short stretches, so that what else happens on
+//! the machine meets both alike. The first epoch of a stretch warms up and is left out. With trace, what
+//! tasks took is also learned and written to a file at the end, as `dahl train` does once per run. Printed
+//! are the medians, the median of the ratios of neighbours with its quartiles, and beside it what follows
+//! from the cost of the clock: a trace looks at it twice per task.
 
 use dahl::dataset;
 use dahl::model::Sequential;

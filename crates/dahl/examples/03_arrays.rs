@@ -1,4 +1,5 @@
-//! One-off work: arrays in an arena, tasks submitted on parts of them, and guards that wait for what they need.
+//! One-off work: arrays in an arena, tasks submitted on parts of them, and guards that wait for what they
+//! need.
 
 use dahl::prelude::*;
 
@@ -19,7 +20,8 @@ fn main() -> dahl::Result<()> {
         println!("round {round}:\n{seen:.1}");
         assert!((0..12).all(|i| seen[[i / 3, i % 3]] == values[i].max(0.0)));
         assert_eq!(total.read()?[[]], values.iter().map(|x| x.max(0.0)).sum::<f32>());
-        // All arrays of the round are gone, so the arena can be reset; that a task may still use one is its concern.
+        // All arrays of the round are gone, so the arena can be reset; that a task may still use one is its
+        // concern.
         arena.reset()?;
     }
     Ok(())

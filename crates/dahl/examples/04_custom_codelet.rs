@@ -1,5 +1,6 @@
-//! An operation of your own, in one file: a moving average. From its index line the runtime knows which neighbours a
-//! tile needs (a halo), so the same codelet runs whole, cut into tiles, and on any number of workers.
+//! An operation of your own, in one file: a moving average. From its index line the runtime knows which
+//! neighbours a tile needs (a halo), so the same codelet runs whole, cut into tiles, and on any number of
+//! workers.
 
 use dahl::runtime::array::{Dtype, Params, submit};
 use dahl::runtime::codelet::relation::TileSize;

@@ -1,5 +1,5 @@
-//! Heat that spreads over a plate: each step computes tiles of the next plate from windows of the last one, which
-//! overlap. Nobody waits for a step to end; a tile starts as soon as the tiles around it are there.
+//! Heat that spreads over a plate: each step computes tiles of the next plate from windows of the last one,
+//! which overlap. Nobody waits for a step to end; a tile starts as soon as the tiles around it are there.
 
 use dahl::runtime::array::{Dtype, OwnedMatrix, Params, TileSize, Tolerance, assert_close, submit};
 use dahl::runtime::codelet::{Call, Codelet, Implementation, Needs};

@@ -1,5 +1,6 @@
-//! A graph on a machine with two memories: the last unit computes in a memory of its own, as a device does. What it
-//! needs is copied there, what others need of it is copied back, and the bits are the same as without.
+//! A graph on a machine with two memories: the last unit computes in a memory of its own, as a device does.
+//! What it needs is copied there, what others need of it is copied back, and the bits are the same as
+//! without.
 
 use dahl::prelude::*;
 use dahl::runtime::engine::{Pool, Ports, Session, Store};
@@ -10,7 +11,8 @@ use dahl::runtime::plan::{Plan, Planned};
 use dahl::{Graph, Result};
 use std::sync::Arc;
 
-/// Four steps of `w -= rate * sum over the batch of relu(x w') x`; the weights, and how many tasks each unit executed.
+/// Four steps of `w -= rate * sum over the batch of relu(x w') x`; the weights, and how many tasks each unit
+/// executed.
 fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     const N: usize = 64;
     let mut store = Store::new();

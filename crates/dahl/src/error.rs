@@ -23,10 +23,10 @@ pub enum ErrorKind {
 
 /// An error: its kind and a sentence that says what was expected, what came and what to do.
 ///
-/// Operations and everything else of the runtime have errors of their own, which `?` turns into this one. It then says what
-/// that one says, and [`kind`](Error::kind) holds it. What the system or another library said is the
-/// [`source`](StdError::source), which `{}` does not repeat; `{:#}` adds it behind a colon, and so does `{:?}`, which Rust
-/// prints when `main` returns an error.
+/// Operations and everything else of the runtime have errors of their own, which `?` turns into this one. It
+/// then says what that one says, and [`kind`](Error::kind) holds it. What the system or another library said
+/// is the [`source`](StdError::source), which `{}` does not repeat; `{:#}` adds it behind a colon, and so
+/// does `{:?}`, which Rust prints when `main` returns an error.
 ///
 /// ```
 /// use dahl::prelude::*;

@@ -11,8 +11,9 @@ use dahl_runtime::file::Unreadable;
 
 pub use dahl_runtime::file::remove_stale;
 
-/// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or there was an
-/// error and it is what it was before. What is no ordinary file, such as a pipe, is written directly.
+/// Writes the file at `path` by `fill`: afterwards it holds all that `fill` wrote and is on the disk, or
+/// there was an error and it is what it was before. What is no ordinary file, such as a pipe, is written
+/// directly.
 ///
 /// ```
 /// let path = std::env::temp_dir().join(format!("dahl-doc-{}", std::process::id()));
@@ -35,8 +36,8 @@ pub fn create_folder(folder: impl AsRef<Path>) -> Result<()> {
     })
 }
 
-/// Reads all of a regular file, unless it has more than `limit` bytes. Nothing else is opened: not a folder, and nothing that may have
-/// no end or keep its reader waiting, as devices and pipes do.
+/// Reads all of a regular file, unless it has more than `limit` bytes. Nothing else is opened: not a folder,
+/// and nothing that may have no end or keep its reader waiting, as devices and pipes do.
 pub fn read(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     let path = path.as_ref();
     dahl_runtime::file::read(path, limit).map_err(|error| unreadable(path, error))

@@ -1,7 +1,7 @@
 //! Neural networks trained as a graph of asynchronous tasks on whatever a user has.
 //!
-//! A [`Sequential`] is a list of layers. A [`Trainer`] records one training step of it as a task graph, plans it, and replays it
-//! for every batch:
+//! A [`Sequential`] is a list of layers. A [`Trainer`] records one training step of it as a task graph, plans
+//! it, and replays it for every batch:
 //!
 //! ```
 //! use dahl::prelude::*;
@@ -16,7 +16,8 @@
 //! }
 //! ```
 //!
-//! [Operations](op) work on arrays too, as tasks that are submitted at once and waited for where they are read:
+//! [Operations](op) work on arrays too, as tasks that are submitted at once and waited for where they are
+//! read:
 //!
 //! ```
 //! use dahl::prelude::*;
@@ -41,9 +42,9 @@
 //! | [`model`], [`layer`] | networks, built in Rust or read from a file, and what they are made of |
 //! | [`loss`], [`optim`] | what training starts from, and how gradients become new weights |
 //! | [`train`] | training, evaluation, checkpoints, reports |
-//! | [`tensors`], [`mod@file`] | tensors in files (safetensors, npy, npz, csv), and how files are read and written |
+//! | [`tensors`], [`mod@file`] | tensors in files (safetensors, npy, npz, csv); reading and writing files |
 //! | [`op`], [`random`] | operations on arrays with their kernels, and random numbers by counter |
-//! | [`tune`], [`measure`] | which cut of a step is best on a machine, and the most that it can compute and move |
+//! | [`tune`], [`measure`] | which cut of a step is best on a machine; its peaks |
 //! | [`runtime`] | arrays, codelets, task graphs, plans, engines, traces, machines |
 //! | [`error`] | the one [`Error`], to which `?` converts those of the runtime |
 

@@ -1,9 +1,9 @@
 //! Measuring a machine: the most that its cores can compute and move, and what the runtime needs for a task.
 //!
-//! Whatever disturbs a measurement makes it slower. So work is done in pieces of a fraction of a millisecond, and what counts of a round is
-//! how fast the faster pieces were (a tenth of them faster still), and of several rounds the best: a core that
-//! the system lends to others for most of the time is measured as if it were free. Where all cores are measured they begin a
-//! round together, and their rates are added.
+//! Whatever disturbs a measurement makes it slower. So work is done in pieces of a fraction of a millisecond,
+//! and what counts of a round is how fast the faster pieces were (a tenth of them faster still), and of
+//! several rounds the best: a core that the system lends to others for most of the time is measured as if it
+//! were free. Where all cores are measured they begin a round together, and their rates are added.
 
 use crate::error::{Error, Result};
 use crate::op::simd::{Streams, fma_flops};
@@ -38,7 +38,8 @@ impl Default for Effort {
     }
 }
 
-/// Measures this machine. `progress` is told how many of how many measurements are done, and which comes next.
+/// Measures this machine. `progress` is told how many of how many measurements are done, and which comes
+/// next.
 pub fn machine(
     hardware: &Hardware,
     effort: Effort,
@@ -78,8 +79,8 @@ pub fn machine(
     Ok(MeasuredRates { date, n_cores, flops_f32, flops_f64, bandwidths, task_seconds })
 }
 
-/// The most per second that `n` cores together did in a round. Each makes its work for itself, by `work`, and calls it until the
-/// round is over; a call does a piece and returns how much that was.
+/// The most per second that `n` cores together did in a round. Each makes its work for itself, by `work`, and
+/// calls it until the round is over; a call does a piece and returns how much that was.
 fn best(effort: Effort, n: usize, work: &(dyn Fn() -> Box<dyn FnMut() -> f64> + Sync)) -> Result<f64> {
     let barrier = Barrier::new(n);
     // Whether all of them are there: none may wait for one that was never started.

@@ -1,4 +1,5 @@
-//! Memory whose size a file or an argument says: there may not be so much, and that is an error and no end of the program.
+//! Memory whose size a file or an argument says: there may not be so much, and that is an error and no end of
+//! the program.
 
 /// Room for `n` elements, or a sentence that says for what there is not enough memory.
 pub(crate) fn room<T>(n: usize, what: &str) -> Result<Vec<T>, String> {

@@ -1,5 +1,5 @@
-//! The pages whose programs are compiled, and run unless they say `no_run`, by `cargo test --doc`. The `tidy` test refuses a page
-//! with Rust in it that is not in this list.
+//! The pages whose programs are compiled, and run unless they say `no_run`, by `cargo test --doc`. The `tidy`
+//! test refuses a page with Rust in it that is not in this list.
 
 macro_rules! texts {
     ($($name:ident = $path:literal;)*) => {

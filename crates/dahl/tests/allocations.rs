@@ -56,8 +56,8 @@ fn a_step_allocates_nothing() {
         for test_unit in [false, true] {
             let few = allocations(schedule, test_unit, 100);
             let many = allocations(schedule, test_unit, 1100);
-            // A thousand losses are collected in a vector that doubles, which is the test's own doing, and what a
-            // worker does for the first time it may have done in the long run only.
+            // A thousand losses are collected in a vector that doubles, which is the test's own doing, and
+            // what a worker does for the first time it may have done in the long run only.
             let own = 20;
             assert!(
                 many <= few + own,

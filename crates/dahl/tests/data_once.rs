@@ -20,7 +20,8 @@ fn count(layout: Layout) {
     MOST.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged. What is not overridden goes through these two.
+// SAFETY: every call is passed on to the system's allocator unchanged. What is not overridden goes through
+// these two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout);

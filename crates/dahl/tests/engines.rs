@@ -1,5 +1,5 @@
-//! The same plan gives the same bits: whatever the schedule, the number of workers, the number of memories, and
-//! however often it is repeated.
+//! The same plan gives the same bits: whatever the schedule, the number of workers, the number of memories,
+//! and however often it is repeated.
 
 use dahl::dataset::{self, Dataset};
 use dahl::model::Sequential;

@@ -1,4 +1,5 @@
-//! Fused tasks: the bits of the separate ones, only where nobody looks in between, and remembered by plans and checkpoints.
+//! Fused tasks: the bits of the separate ones, only where nobody looks in between, and remembered by plans
+//! and checkpoints.
 
 use dahl::dataset::{self, Dataset};
 use dahl::layer::{Conv2d, MaxPool};
@@ -92,7 +93,8 @@ fn the_bits_are_those_of_the_separate_tasks() {
 #[test]
 fn inner_weights_get_their_gradients_from_the_pooled_one() {
     let conv = |filters, kernel, padding| Conv2d::new(filters, kernel).padding(padding);
-    // Odd numbers of channels; windows that leave a row and a column over; five windows by five, and fewer, which does not pay.
+    // Odd numbers of channels; windows that leave a row and a column over; five windows by five, and fewer,
+    // which does not pay.
     for (first, second, is_fused) in [
         (conv(3, 3, 2), conv(5, 3, 1), true),
         (conv(2, 2, 2), conv(4, 5, 2), true),
@@ -134,8 +136,8 @@ fn gradients_that_are_not_added_up_from_parts_stay_separate() {
     assert!(weights(true) == weights(false));
 }
 
-/// Few samples are computed one at a time, in lanes or not, fused or not: a first layer, an inner one that has an odd number of rows, and a batch
-/// that leaves one over.
+/// Few samples are computed one at a time, in lanes or not, fused or not: a first layer, an inner one that
+/// has an odd number of rows, and a batch that leaves one over.
 #[test]
 fn few_samples_have_the_same_bits() {
     let conv = |filters, kernel, padding| Conv2d::new(filters, kernel).padding(padding);

@@ -1,5 +1,5 @@
-//! Every backward codelet against the numbers: the derivative of its forward codelet by central differences, in `f64`, on
-//! random small shapes, for every implementation.
+//! Every backward codelet against the numbers: the derivative of its forward codelet by central differences,
+//! in `f64`, on random small shapes, for every implementation.
 
 #[path = "conformance/harness.rs"]
 #[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]

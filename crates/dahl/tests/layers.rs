@@ -1,8 +1,9 @@
-//! Every layer against the numbers: the gradients of its input and of all its parameters, through the recorded graph of a
-//! whole chain, against central differences in `f64`. Batches are one sample, fewer than a group of lanes, and more.
+//! Every layer against the numbers: the gradients of its input and of all its parameters, through the
+//! recorded graph of a whole chain, against central differences in `f64`. Batches are one sample, fewer than
+//! a group of lanes, and more.
 //!
-//! The loss is a weighted sum of the outputs. Input, parameters and the weights of the loss are ports, so that one session
-//! computes every difference.
+//! The loss is a weighted sum of the outputs. Input, parameters and the weights of the loss are ports, so
+//! that one session computes every difference.
 
 use dahl::layer::{
     AvgPool, Backward, BatchNorm, Chain, Conv2d, Dense, Dropout, Flatten, Forward, GlobalAvgPool, Init,

@@ -17,9 +17,9 @@ fn assert_same<T: Element, const R: usize>(a: &Array<'_, T, R>, b: &Array<'_, T,
     Ok(())
 }
 
-/// Convolution, batch normalisation, ReLU, pooling, dropout, dense, softmax and cross-entropy on eight images, and their
-/// gradients down to the images; AdamW moves the weights of the convolution. Every gradient has to be right for the
-/// loss to fall this far.
+/// Convolution, batch normalisation, ReLU, pooling, dropout, dense, softmax and cross-entropy on eight
+/// images, and their gradients down to the images; AdamW moves the weights of the convolution. Every gradient
+/// has to be right for the loss to fall this far.
 #[test]
 fn a_network_learns_eight_images_by_heart() -> Result<()> {
     let runtime = Runtime::new(&Machine::with_workers(2))?;
@@ -113,7 +113,8 @@ fn forms_in_place_agree_with_those_into_new_arrays() -> Result<()> {
     let normal = op::batch_norm_normalise_init(&work, &x, &mean, &var, &gamma, &beta, EPS)?;
     assert_same(&in_place, &normal)?;
     assert!(op::batch_norm_mean_init(&work, &normal)?.to_vec()?.iter().all(|mean| mean.abs() < 1e-15));
-    // With a momentum of 1, the running statistics are those of the batch, the variance unbiased: 12 / 11 of it.
+    // With a momentum of 1, the running statistics are those of the batch, the variance unbiased: 12 / 11 of
+    // it.
     let (mut running_mean, mut running_var) = (work.zeros::<f64, 1>([2])?, work.zeros::<f64, 1>([2])?);
     op::batch_norm_running(&mean, &var, 1.0, 12.0, &mut running_mean, &mut running_var)?;
     assert_same(&running_mean, &mean)?;

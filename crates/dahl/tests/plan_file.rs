@@ -92,8 +92,8 @@ fn a_machine_with_too_little_memory_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Other tiles, layouts and implementations than those the file has. What lowering makes of them hardly ever has
-    /// the tasks and buffers of the file, so most are refused; but none of them does anything else.
+    /// Other tiles, layouts and implementations than those the file has. What lowering makes of them hardly
+    /// ever has the tasks and buffers of the file, so most are refused; but none of them does anything else.
     #[test]
     fn a_cut_that_was_edited_is_planned_or_refused(
         edits in proptest::collection::vec((any::<usize>(), any::<usize>()), 1..8),

@@ -16,7 +16,8 @@ fn resident_bytes() -> usize {
     kib.expect("a number of KiB") * 1024
 }
 
-/// Everything that a run takes, from before its first allocation to the end of its last step, was planned before.
+/// Everything that a run takes, from before its first allocation to the end of its last step, was planned
+/// before.
 #[test]
 fn a_run_takes_the_memory_that_was_planned() -> dahl::Result<()> {
     let data = dataset::open("synthetic:3x32x32:640", &dataset::Options::default())?;

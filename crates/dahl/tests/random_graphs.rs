@@ -1,8 +1,8 @@
-//! Random graphs give the same bits under every scheduler, on any number of workers, in one memory and in two; and
-//! no two buffers that are alive at the same time share memory.
+//! Random graphs give the same bits under every scheduler, on any number of workers, in one memory and in
+//! two; and no two buffers that are alive at the same time share memory.
 //!
-//! A random graph has rows of features that go through dense layers and ReLUs (some in place) in any order, sums over
-//! the samples, and weights that these sums update, so that steps depend on one another.
+//! A random graph has rows of features that go through dense layers and ReLUs (some in place) in any order,
+//! sums over the samples, and weights that these sums update, so that steps depend on one another.
 
 mod sharing;
 

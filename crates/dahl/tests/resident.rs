@@ -20,7 +20,8 @@ fn resident_pages() -> usize {
 #[test]
 fn a_hundred_thousand_steps_take_no_more_memory_than_two_epochs() {
     let data = dataset::digits();
-    // Small batches, so that there are many steps and few epochs: the report of an epoch takes a little memory.
+    // Small batches, so that there are many steps and few epochs: the report of an epoch takes a little
+    // memory.
     let steps_per_epoch = data.train.len().div_ceil(4);
     let epochs = 100_000_usize.div_ceil(steps_per_epoch);
     let mut model = Sequential::seed(data.shape, data.classes);

@@ -1,5 +1,5 @@
-//! Training on images that are read ahead of their use: the same bits as from memory, on any number of workers, and an error
-//! that names the file where an image is damaged.
+//! Training on images that are read ahead of their use: the same bits as from memory, on any number of
+//! workers, and an error that names the file where an image is damaged.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -93,7 +93,8 @@ fn a_run_that_is_stopped_goes_on_to_the_same_bits() {
     assert!(report.is_stopped && report.n_steps < 15, "{} steps", report.n_steps);
     let checkpoint = || Checkpoint::load(&folder.0).expect("saved").checkpoint;
     assert_eq!(train(&streamed, trainer(2).resume(checkpoint())).0, expected.0);
-    // Where the images lie, and the number of workers, is part of the plan that a checkpoint holds, but not of the bits.
+    // Where the images lie, and the number of workers, is part of the plan that a checkpoint holds, but not
+    // of the bits.
     for workers in [1, 2] {
         assert_eq!(train(&resident, trainer(workers).resume(checkpoint())).0, expected.0);
     }

@@ -1,7 +1,8 @@
 //! However a step is cut, along samples, channels, rows and columns, in whatever sizes, it computes the same.
 //!
-//! The step has every mechanism of lowering: halos (convolution and pooling), reshaped views (flatten), arrays that
-//! are updated in place (ReLU, weights), several arrays in one (the flat gradients), and reductions over cut axes.
+//! The step has every mechanism of lowering: halos (convolution and pooling), reshaped views (flatten),
+//! arrays that are updated in place (ReLU, weights), several arrays in one (the flat gradients), and
+//! reductions over cut axes.
 
 mod sharing;
 
@@ -147,8 +148,8 @@ fn sizes() -> impl Strategy<Value = Sizes> {
     })
 }
 
-/// The axes that occur, each cut or not. The gradients of weights lie in one flat array, in which only parts that
-/// are contiguous can be written, so axes inside of them (`c`, `ky`, …) are left out.
+/// The axes that occur, each cut or not. The gradients of weights lie in one flat array, in which only parts
+/// that are contiguous can be written, so axes inside of them (`c`, `ky`, …) are left out.
 fn tiling() -> impl Strategy<Value = Vec<(String, TileSize)>> {
     let axes = ["n", "k", "oy", "ox", "iy", "ix", "o", "y", "x"];
     let cut = prop_oneof![

@@ -1,4 +1,5 @@
-//! Programs that take turns: round by round, each for a moment, so that all of them meet the same phases of the machine.
+//! Programs that take turns: round by round, each for a moment, so that all of them meet the same phases of
+//! the machine.
 
 use super::contestant::{Contestant, Memory, Turn};
 use super::floor::Floor;
@@ -42,7 +43,8 @@ impl Score {
         quantile(self.turns.iter().map(|turn| turn.mean_seconds).collect(), 0.5)
     }
 
-    /// How many times as long the other takes: the median over the rounds between its quartiles, of what `of` says about a turn.
+    /// How many times as long the other takes: the median over the rounds between its quartiles, of what `of`
+    /// says about a turn.
     pub fn ratio(&self, other: &Score, of: impl Fn(&Turn) -> f64) -> [f64; 3] {
         let ratios = self.turns.iter().zip(&other.turns).map(|(own, other)| of(other) / of(own));
         let ratios: Vec<f64> = ratios.collect();
@@ -57,12 +59,14 @@ impl From<Contestant> for Score {
     }
 }
 
-/// A turn was disturbed if its median step took so many times as long as is usual for its program, or its mean step so many times
-/// as long as its median one: somebody else had the cores. What phases of a shared machine come to is far less.
+/// A turn was disturbed if its median step took so many times as long as is usual for its program, or its
+/// mean step so many times as long as its median one: somebody else had the cores. What phases of a shared
+/// machine come to is far less.
 const DISTURBED: f64 = 1.5;
 
-/// The rounds to keep, `n` of all that there were, and how many of those were disturbed: whoever waits for others at every step
-/// loses far more by that than whoever does not, so their ratio says nothing. `programs` have their turns round by round.
+/// The rounds to keep, `n` of all that there were, and how many of those were disturbed: whoever waits for
+/// others at every step loses far more by that than whoever does not, so their ratio says nothing. `programs`
+/// have their turns round by round.
 fn calmest(programs: &[&[Turn]], n: usize) -> (Vec<usize>, usize) {
     let n_rounds = programs.iter().map(|turns| turns.len()).min().unwrap_or(0);
     let mut strains = vec![0.0_f64; n_rounds];
@@ -120,8 +124,8 @@ pub struct Found {
     pub n_disturbed: usize,
 }
 
-/// Lets dahl and its rivals take turns. A rival that fails takes no more part, and the reason is kept. For disturbed rounds there are
-/// others, as many again at most.
+/// Lets dahl and its rivals take turns. A rival that fails takes no more part, and the reason is kept. For
+/// disturbed rounds there are others, as many again at most.
 pub fn rounds(
     mut dahl: Contestant,
     mut rivals: Vec<(Rival, Result<Contestant>)>,

@@ -1,8 +1,9 @@
 //! A program that trains when it is asked to: dahl itself or PyTorch, each in a process of its own.
 //!
-//! So memory is that of one training alone, and programs take turns in the same minute. All of them speak the same protocol, a line of
-//! JSON per message: settings are answered by `{"ready": …}`, each `{"seconds": …}` by `{"turn": …}`, whatever goes wrong by
-//! `{"error": …}`. A program whose input ends, ends. Nobody may keep a core busy between turns.
+//! So memory is that of one training alone, and programs take turns in the same minute. All of them speak the
+//! same protocol, a line of JSON per message: settings are answered by `{"ready": …}`, each `{"seconds": …}`
+//! by `{"turn": …}`, whatever goes wrong by `{"error": …}`. A program whose input ends, ends. Nobody may keep
+//! a core busy between turns.
 //!
 //! dahl itself is started as `dahl bench --serve` (hidden, `serve.rs`), so a crash of either side is a
 //! sentence. PyTorch's side is `scripts/torch_bench.py`; it is compiled in and imported from standard input,
@@ -59,7 +60,8 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts a program and gives it these lines, which it need not answer. Whatever it is asked, it may take so long.
+    /// Starts a program and gives it these lines, which it need not answer. Whatever it is asked, it may take
+    /// so long.
     pub fn new(command: &mut Command, lines: &[Value], patience: Duration) -> Result<Started> {
         let mut process = Process::start(command, patience)?;
         for line in lines {

@@ -14,7 +14,8 @@ use dahl_runtime::machine::Peaks;
 pub struct Floor {
     /// Of its products, at the peak of all workers.
     pub flop_seconds: f64,
-    /// Of its images, out of memory, and of its weights, which every worker reads at least once from wherever they find room.
+    /// Of its images, out of memory, and of its weights, which every worker reads at least once from wherever
+    /// they find room.
     pub byte_seconds: f64,
     /// The peak of all workers.
     pub flops_per_second: f64,

@@ -28,8 +28,8 @@ impl Settings {
         format!("{} on {channels}x{height}x{width}", self.model)
     }
 
-    /// As programs read it. Nobody learns anything: weights that change for thousands of steps would end as infinities, or as
-    /// numbers so small that they take longer.
+    /// As programs read it. Nobody learns anything: weights that change for thousands of steps would end as
+    /// infinities, or as numbers so small that they take longer.
     pub fn to_json(&self) -> Value {
         json!({
             "model": self.model, "shape": self.shape, "classes": self.classes, "images": self.images, "batch": self.batch,

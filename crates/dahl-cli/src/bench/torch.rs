@@ -1,9 +1,10 @@
 //! PyTorch as a rival: which modes it runs in, and the processes that do.
 //!
-//! Environment: malloc is left alone in one process per mode, and told in another to keep the memory that it has (both thresholds
-//! raised, no mappings of their own for large arrays), which saves PyTorch the page faults of every step. Threads of OpenMP are left
-//! to wait as they are used to, which is fastest: they look for work for some milliseconds and then sleep. Only if somebody made
-//! them wait actively for ever, or for Intel's 200 ms, that is taken back, because they would take the cores from whose turn it is.
+//! Environment: malloc is left alone in one process per mode, and told in another to keep the memory that it
+//! has (both thresholds raised, no mappings of their own for large arrays), which saves PyTorch the page
+//! faults of every step. Threads of OpenMP are left to wait as they are used to, which is fastest: they look
+//! for work for some milliseconds and then sleep. Only if somebody made them wait actively for ever, or for
+//! Intel's 200 ms, that is taken back, because they would take the cores from whose turn it is.
 //!
 //! PyTorch gets what is quickest there: the faster of its optimisers, indices drawn beforehand, no loss
 //! looked at, and images that lie as its layout wants them.
@@ -92,8 +93,8 @@ import torch_bench
 torch_bench.main()
 ";
 
-/// What keeps malloc from giving memory back, as text for glibc: nothing is mapped by itself (the threshold is the largest that
-/// every version takes), and nothing is trimmed.
+/// What keeps malloc from giving memory back, as text for glibc: nothing is mapped by itself (the threshold
+/// is the largest that every version takes), and nothing is trimmed.
 const KEEP_MEMORY: [(&str, &str); 3] = [
     ("MALLOC_MMAP_THRESHOLD_", "33554432"),
     ("MALLOC_MMAP_MAX_", "0"),

@@ -32,7 +32,8 @@ pub fn kept(hardware: &Hardware) -> Result<Option<(PathBuf, MachineFile)>> {
     }
 }
 
-/// What was measured here before. What is wrong with the file is told on standard error, and then nothing is known.
+/// What was measured here before. What is wrong with the file is told on standard error, and then nothing is
+/// known.
 pub fn known(hardware: &Hardware) -> Option<MeasuredRates> {
     let kept = kept(hardware).unwrap_or_else(|error| {
         warn(format_args!("{error:#}"));

@@ -47,7 +47,8 @@ impl Row<'_> {
     }
 }
 
-/// What was measured, as a table of all of it or of the codelets that took most of the time, and where it is kept.
+/// What was measured, as a table of all of it or of the codelets that took most of the time, and where it is
+/// kept.
 pub fn words(measured: &Measurements, is_all: bool) -> String {
     let rows = rows(measured);
     let place = match measured.path() {

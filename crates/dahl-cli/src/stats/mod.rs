@@ -44,7 +44,8 @@ pub struct Args {
     /// The machine file with the measured peaks [default: what `dahl machine --measure` left]
     #[arg(long, value_name = "FILE", value_parser = path(), conflicts_with = "against", requires = "file")]
     machine: Option<PathBuf>,
-    /// Without a trace: a row for everything that was measured, and not only the codelets that took most of the time
+    /// Without a trace: a row for everything that was measured, and not only the codelets that took most of
+    /// the time
     #[arg(long, conflicts_with = "file")]
     all: bool,
     /// Print one JSON object; without a trace it has everything

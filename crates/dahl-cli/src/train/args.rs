@@ -53,7 +53,8 @@ pub struct Args {
     /// The network: a name that `dahl model` lists, or a model file (.toml) [default: seed]
     #[arg(long, value_name = "NAME|FILE", value_parser = model)]
     pub model: Option<String>,
-    /// The data: `digits`, a folder (IDX files, CIFAR-10, or images in a folder per class), or `synthetic:CxHxW`
+    /// The data: `digits`, a folder (IDX files, CIFAR-10, or images in a folder per class), or
+    /// `synthetic:CxHxW`
     #[arg(long, default_value = "digits", value_parser = name())]
     pub data: String,
     /// Use only the first N training images
@@ -62,7 +63,8 @@ pub struct Args {
     /// How many classes there are, where labels are mere numbers and some class has no image
     #[arg(long, value_name = "N", value_parser = classes)]
     pub classes: Option<usize>,
-    /// Resize the images of a folder of images to this [default: as the first of them, at most 64 pixels each way]
+    /// Resize the images of a folder of images to this [default: as the first of them, at most 64 pixels each
+    /// way]
     #[arg(long, value_name = "CxHxW", value_parser = image_shape)]
     pub input: Option<[usize; 3]>,
     /// Images per step
@@ -77,7 +79,8 @@ pub struct Args {
     /// How gradients become new weights
     #[arg(long, help_heading = LEARNING, value_enum, default_value_t = OptimizerArg::Sgd)]
     pub optimizer: OptimizerArg,
-    /// Learning rate [default: 0.5 for the digits, 0.1 otherwise; 0.02 with momentum; 0.001 for adam and adamw]
+    /// Learning rate [default: 0.5 for the digits, 0.1 otherwise; 0.02 with momentum; 0.001 for adam and
+    /// adamw]
     #[arg(long, help_heading = LEARNING, value_parser = not_negative)]
     pub lr: Option<f64>,
     /// How the rate falls: constant, step:EVERY:FACTOR, linear[:LAST] or cosine[:LAST], counted in steps
@@ -104,11 +107,12 @@ pub struct Args {
     /// Begin with these weights, named as in PyTorch
     #[arg(long, help_heading = LEARNING, value_name = "FILE", value_parser = path(), conflicts_with = "resume")]
     pub init: Option<PathBuf>,
-    /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as i64
+    /// Train on exactly the batches of a safetensors file: `indices` [steps, batch] of training images, as
+    /// i64
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", value_parser = path(), conflicts_with_all = ["epochs", "checkpoint", "resume", "metrics", "plan", "save_plan", "trace", "report"])]
     pub batches: Option<PathBuf>,
-    /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder; a run that goes on
-    /// has only its own losses and no first step
+    /// Write losses.json, step1.safetensors (logits, loss, grad.NAME) and final.safetensors into a folder; a
+    /// run that goes on has only its own losses and no first step
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "DIR", value_parser = path())]
     pub dump: Option<PathBuf>,
     /// Write the metrics of each epoch as CSV
@@ -135,21 +139,24 @@ pub struct Args {
     /// Write the plan to FILE before training begins
     #[arg(long, help_heading = COMPUTING, value_name = "FILE", value_parser = path())]
     pub save_plan: Option<PathBuf>,
-    /// Cut tasks into such tiles: samples (n=16, or n=16to64, which grows with the batch), or other axes (n=32,k=4parts/i=4096max); the result depends on it
+    /// Cut tasks into such tiles: samples (n=16, or n=16to64, which grows with the batch), or other axes
+    /// (n=32,k=4parts/i=4096max); the result depends on it
     #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = tiles, conflicts_with = "plan")]
     pub tiles: Option<String>,
     /// Add up the gradients of so many tiles before they meet those of others; the result depends on it
     #[arg(long, help_heading = COMPUTING, value_name = "TILES", value_parser = at_least_one, conflicts_with = "plan")]
     pub group: Option<usize>,
-    /// Compute by these implementations: names in order of preference, or CODELET=NAME; the result depends on it. By default
-    /// few,lanes,flat,reference: lanes over samples, or rows of pixels (flat) where samples are few
+    /// Compute by these implementations: names in order of preference, or CODELET=NAME; the result depends on
+    /// it. By default few,lanes,flat,reference: lanes over samples, or rows of pixels (flat) where samples
+    /// are few
     #[arg(long = "impl", help_heading = COMPUTING, value_name = "NAMES", value_parser = impls, conflicts_with = "plan")]
     pub implementations: Option<String>,
     /// Give the last worker a memory of its own, as a device has; the result does not depend on it
     #[arg(long, help_heading = COMPUTING)]
     pub test_unit: bool,
-    /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace (Perfetto), .paje or .trace
-    /// (Paje), .dot (the task graph), .html (a page for any browser), .json (dahl's own, for `dahl trace`)
+    /// Save who did what when in the newest full training steps; the ending decides: .perfetto or .pftrace
+    /// (Perfetto), .paje or .trace (Paje), .dot (the task graph), .html (a page for any browser), .json
+    /// (dahl's own, for `dahl trace`)
     #[arg(long, help_heading = LOOKING_INSIDE, value_name = "FILE", value_parser = trace_path())]
     pub trace: Option<PathBuf>,
     /// Write a page for any browser, offline: curves, who did what when, codelets, memory; also on Ctrl-C

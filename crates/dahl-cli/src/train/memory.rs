@@ -1,5 +1,5 @@
-//! `--memory-report`: the memory that a step needs, planned before it runs, as a picture and in numbers; and after the run what it
-//! took of each arena and each memory, beside what was planned.
+//! `--memory-report`: the memory that a step needs, planned before it runs, as a picture and in numbers; and
+//! after the run what it took of each arena and each memory, beside what was planned.
 
 use crate::output::{bytes, count};
 use dahl::train::ArenaUse;
@@ -76,7 +76,8 @@ pub fn to_json(planned: &Planned, machine: &Machine) -> Value {
 /// Columns of the bars.
 const BAR: usize = 24;
 
-/// What was planned and what was taken, in words. `peak` is the most that the process had, as far as the system tells.
+/// What was planned and what was taken, in words. `peak` is the most that the process had, as far as the
+/// system tells.
 pub fn used_words(used: &[ArenaUse], peak: usize) -> String {
     let most = used.iter().map(|arena| arena.planned_bytes).max().unwrap_or(0);
     let names: Vec<String> = used

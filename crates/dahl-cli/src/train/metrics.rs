@@ -13,8 +13,8 @@ const HEADER: &str = "epoch,loss,accuracy,test_loss,test_accuracy,images_per_s,s
 /// The longest file that a run goes on with: more than half a million epochs.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A file that gets a line per epoch. It takes the place of an older one with the first line, so that a run that never gets so
-/// far takes nothing away.
+/// A file that gets a line per epoch. It takes the place of an older one with the first line, so that a run
+/// that never gets so far takes nothing away.
 pub struct Metrics {
     path: PathBuf,
     file: Option<Growing>,
@@ -23,8 +23,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Gets ready to write a file. A run that goes on in `epoch` keeps the lines of the epochs before, which may have been
-    /// written by the run that it goes on from.
+    /// Gets ready to write a file. A run that goes on in `epoch` keeps the lines of the epochs before, which
+    /// may have been written by the run that it goes on from.
     pub fn create(path: &Path, epoch: usize) -> Result<Metrics> {
         open::writable(path)?;
         let mut pending = format!("{HEADER}\n");

@@ -78,8 +78,9 @@ fn style(width: usize) -> ProgressStyle {
 const MOST: usize = 32;
 const LEAST: usize = 8;
 
-/// What of a line has room in so many columns of a terminal: the parts from the first on that fit beside a small bar, and the bar
-/// in what they leave. The last column stays free, or some terminals would begin another line.
+/// What of a line has room in so many columns of a terminal: the parts from the first on that fit beside a
+/// small bar, and the bar in what they leave. The last column stays free, or some terminals would begin
+/// another line.
 fn fit(columns: usize, parts: &[String]) -> (usize, String) {
     let room = columns.saturating_sub(1);
     let mut message = String::new();

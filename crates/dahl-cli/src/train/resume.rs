@@ -1,8 +1,9 @@
 //! What a checkpoint remembers of the command that made it, and going on with that.
 //!
-//! Settings are kept as arguments, spelt as a user would. A run that goes on parses them first and its own arguments after
-//! them, so everything that is not said again is as it was. A checkpoint may come from anybody: what is not among the arguments
-//! that are written is refused, and none of those names anything that is written to.
+//! Settings are kept as arguments, spelt as a user would. A run that goes on parses them first and its own
+//! arguments after them, so everything that is not said again is as it was. A checkpoint may come from
+//! anybody: what is not among the arguments that are written is refused, and none of those names anything
+//! that is written to.
 //!
 //! So there is no second format of settings to keep in step: one list says what is noted and what is
 //! accepted.
@@ -24,7 +25,8 @@ pub const ARGUMENTS: &str = "arguments";
 /// What follows the name of an argument in a run of so many epochs, or nothing where it is not said.
 type Value = fn(&Args, usize) -> Option<String>;
 
-/// The arguments that a run consists of, whatever machine it is continued on: all that are written, and all that are accepted.
+/// The arguments that a run consists of, whatever machine it is continued on: all that are written, and all
+/// that are accepted.
 const NOTED: [(&str, Value); 20] = [
     ("--data=", |args, _| Some(args.data.clone())),
     ("--batch=", |args, _| Some(args.batch.to_string())),
@@ -49,7 +51,8 @@ const NOTED: [(&str, Value); 20] = [
     ("--classes=", |args, _| args.classes.map(|classes| classes.to_string())),
 ];
 
-/// The text that a checkpoint of this run notes. Fails where a value has lines of its own, which would be read as arguments.
+/// The text that a checkpoint of this run notes. Fails where a value has lines of its own, which would be
+/// read as arguments.
 pub fn arguments(args: &Args, n_epochs: usize) -> Result<String> {
     let mut lines = Vec::new();
     for (name, value) in NOTED {
@@ -109,8 +112,9 @@ pub fn merged(checkpoint: &Checkpoint) -> Result<Args> {
     }
 }
 
-/// The arguments that come to the settings of a checkpoint that a program wrote, which notes none. What they leave open is as
-/// everywhere; whatever is not as it was is refused when the run is taken up, with what it was.
+/// The arguments that come to the settings of a checkpoint that a program wrote, which notes none. What they
+/// leave open is as everywhere; whatever is not as it was is refused when the run is taken up, with what it
+/// was.
 fn implied(checkpoint: &Checkpoint, own: &[OsString]) -> Result<Vec<String>> {
     let setting = |key: &str| checkpoint.settings.get(key).map_or("", String::as_str);
     let mut kept = Vec::new();
@@ -151,8 +155,8 @@ fn is_said(words: &[OsString], name: &str) -> bool {
     })
 }
 
-/// The kept arguments without those that what is said now takes the place of. Epochs and steps both say when a run ends, so
-/// whoever asks for more of the one does not mean to be held up by the other.
+/// The kept arguments without those that what is said now takes the place of. Epochs and steps both say when
+/// a run ends, so whoever asks for more of the one does not mean to be held up by the other.
 fn still_valid(kept: Vec<String>, own: &[OsString]) -> impl Iterator<Item = String> {
     let mut dropped = match (is_said(own, "--epochs"), is_said(own, "--steps")) {
         (true, false) => vec!["--steps="],

@@ -35,7 +35,8 @@ pub struct Args {
     json: bool,
 }
 
-/// What another cut must gain to be chosen over the heuristic: less than that is noise, and not worth other bits.
+/// What another cut must gain to be chosen over the heuristic: less than that is noise, and not worth other
+/// bits.
 const WORTH: f64 = 0.02;
 
 /// Measures and chooses.
@@ -106,8 +107,8 @@ fn calibrate(args: &Args, measured: &Measurements, named: &Named) -> Result<()> 
     measured.choose(&subject.key(), &cut, &note)
 }
 
-/// How long the plans of each cut take compared with the heuristic's: the geometric mean over the numbers of workers. Bits may not
-/// depend on the number of workers, so one cut has to serve all.
+/// How long the plans of each cut take compared with the heuristic's: the geometric mean over the numbers of
+/// workers. Bits may not depend on the number of workers, so one cut has to serve all.
 fn scores(plans: &[Timed], n_workers: usize) -> Vec<f64> {
     let heuristic = &plans[..n_workers];
     let score = |plans: &[Timed]| {

@@ -19,7 +19,8 @@ use std::time::Duration;
 /// Which steps to measure.
 #[derive(clap::Args)]
 pub struct What {
-    /// Networks: names that `dahl model` lists, or model files [default: what `dahl train` trains, seed on the digits]
+    /// Networks: names that `dahl model` lists, or model files [default: what `dahl train` trains, seed on
+    /// the digits]
     #[arg(long, value_name = "NAMES", value_parser = model, value_delimiter = ',')]
     model: Vec<String>,
     /// Images per step
@@ -79,7 +80,8 @@ impl What {
         }
     }
 
-    /// Does something with every step, model after model. Each has images of its own, so there is one at a time.
+    /// Does something with every step, model after model. Each has images of its own, so there is one at a
+    /// time.
     fn each(&self, mut with: impl FnMut(&Named) -> Result<()>) -> Result<()> {
         for (name, model) in self.networks()? {
             for &batch in &self.batch {

@@ -1,4 +1,5 @@
-//! A picture of a sweep: images per second over samples per task, a line per network, batch and number of workers.
+//! A picture of a sweep: images per second over samples per task, a line per network, batch and number of
+//! workers.
 
 use super::sweep::Case;
 use crate::output::thousands;

@@ -1,5 +1,5 @@
-//! Plans measured in turn. Machines that are shared have phases of minutes in which everything takes longer, so plans are compared
-//! within a round, in which each of them runs for a moment, and over several rounds.
+//! Plans measured in turn. Machines that are shared have phases of minutes in which everything takes longer,
+//! so plans are compared within a round, in which each of them runs for a moment, and over several rounds.
 
 use crate::measurements::learn;
 use crate::output::count;
@@ -94,8 +94,8 @@ impl Timed {
         Some((error, used.join(", ")))
     }
 
-    /// What was predicted for the rounds that came after one that was learned from, and how far off that was as a share of what was
-    /// measured; nothing if there was only one round.
+    /// What was predicted for the rounds that came after one that was learned from, and how far off that was
+    /// as a share of what was measured; nothing if there was only one round.
     pub fn predicted(&self) -> Option<(f64, f64)> {
         let rounds = || self.predictions.iter().zip(&self.steps).skip(1);
         let errors: Vec<f64> = rounds().map(|(said, was)| said / was - 1.0).collect();
@@ -103,8 +103,8 @@ impl Timed {
     }
 }
 
-/// Measures all plans in turn, for so many rounds, or for fewer if these take longer than the limit; three at least, if there are to be
-/// so many.
+/// Measures all plans in turn, for so many rounds, or for fewer if these take longer than the limit; three at
+/// least, if there are to be so many.
 pub fn rounds(
     subject: &Subject,
     plans: &mut [Timed],

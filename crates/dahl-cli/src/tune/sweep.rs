@@ -30,7 +30,8 @@ pub struct Args {
     /// Numbers of workers [default: 1 and one per core]
     #[arg(long, value_name = "NUMBERS", value_parser = workers, value_delimiter = ',')]
     workers: Vec<usize>,
-    /// Only these tiles, beside those of the default plan; may be given several times [default: all that make sense]
+    /// Only these tiles, beside those of the default plan; may be given several times [default: all that make
+    /// sense]
     #[arg(long, value_name = "TILES", value_parser = tiles)]
     tiles: Vec<String>,
     /// Only the default plan: what was calibrated, or else the heuristic's
@@ -75,7 +76,8 @@ impl Case {
         let (n_rounds, effort) = (args.what.rounds, args.what.effort());
         let known = (measured.models(), costs);
         predicted_rounds(subject, &mut plans, n_rounds, effort, known, learned, &bar)?;
-        // Of many plans that are equally fast, one was lucky: the two that are compared run once more, by themselves.
+        // Of many plans that are equally fast, one was lucky: the two that are compared run once more, by
+        // themselves.
         let fastest = fastest(&plans);
         let mut ratio = 1.0;
         if fastest > 0 {

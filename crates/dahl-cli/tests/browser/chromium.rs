@@ -1,7 +1,8 @@
-//! Chromium without a window, driven through its DevTools protocol: JSON messages that end with a zero byte, over two pipes.
+//! Chromium without a window, driven through its DevTools protocol: JSON messages that end with a zero byte,
+//! over two pipes.
 //!
-//! Nothing here waits for ever: an answer that does not come is a failed test, and the browser goes with the value that
-//! stands for it.
+//! Nothing here waits for ever: an answer that does not come is a failed test, and the browser goes with the
+//! value that stands for it.
 
 use crate::command::Folder;
 use serde_json::{Value, json};
@@ -200,7 +201,8 @@ impl Chromium {
         decode(answer["data"].as_str().expect("a picture"))
     }
 
-    /// Everything that went wrong in the page: exceptions, messages, dialogs, and requests for anything but the file.
+    /// Everything that went wrong in the page: exceptions, messages, dialogs, and requests for anything but
+    /// the file.
     pub fn problems(&self) -> Vec<String> {
         let is_problem = |event: &&Value| match event["method"].as_str().unwrap_or("") {
             "Runtime.exceptionThrown"

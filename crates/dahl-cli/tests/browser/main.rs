@@ -64,8 +64,8 @@ fn scroll_to(page: &mut Chromium, selector: &str) {
     page.next_frame();
 }
 
-/// Points at a worker's i-th execution, turning the wheel there until it is wide enough to be met, and compares what the page
-/// says about it with the trace.
+/// Points at a worker's i-th execution, turning the wheel there until it is wide enough to be met, and
+/// compares what the page says about it with the trace.
 fn check_execution(page: &mut Chromium, trace: &Trace, worker: usize, i: usize) {
     let event = trace.workers[worker][i];
     let per_nano = 1e9 / trace.ticks_per_second;
@@ -263,7 +263,8 @@ fn two_hundred_units_and_a_hundred_thousand_tasks_can_be_read() {
     assert!(page.text("document.getElementById('notes').textContent").is_empty(), "nothing was left out");
     scroll_to(&mut page, "#gantt");
 
-    // How long pictures take while everything is zoomed and moved. Printed, and never judged: machines differ.
+    // How long pictures take while everything is zoomed and moved. Printed, and never judged: machines
+    // differ.
     page.get(
         "(() => { let last = 0; window.frames_ = []; const tick = now => { if (last) frames_.push(now - last); last = now;
          requestAnimationFrame(tick); }; requestAnimationFrame(tick); return true; })()",

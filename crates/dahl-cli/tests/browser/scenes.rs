@@ -28,7 +28,8 @@ pub fn trace(scene: Scene, workers: Vec<Vec<Event>>) -> Trace {
     }
 }
 
-/// Steps of layers on many units: each unit takes its tile forward and backward, then all wait for the slowest.
+/// Steps of layers on many units: each unit takes its tile forward and backward, then all wait for the
+/// slowest.
 pub fn many(n_units: usize, n_tasks: usize) -> Trace {
     let codelets = [
         "load",

@@ -71,7 +71,8 @@ pub fn within(kib: u64, arguments: &[&str]) -> Command {
 /// A command that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a command has printed when it has ended; it is ended if it hangs. What it prints must fit into a pipe.
+/// What a command has printed when it has ended; it is ended if it hangs. What it prints must fit into a
+/// pipe.
 pub fn ended(mut child: Child, what: impl Display) -> Output {
     let begun = Instant::now();
     while child.try_wait().expect("a child").is_none() {
@@ -102,7 +103,8 @@ pub fn json_lines(arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The sentence with which a command fails that has been told something wrong: not a panic, and nothing but a sentence.
+/// The sentence with which a command fails that has been told something wrong: not a panic, and nothing but a
+/// sentence.
 pub fn failure(arguments: &[&str]) -> String {
     sentence(&format!("{arguments:?}"), &dahl(arguments), 1)
 }

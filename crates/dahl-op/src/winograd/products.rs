@@ -15,8 +15,8 @@ use crate::convolve::block::unrolled;
 use crate::real::Real;
 use crate::simd::{Kernel, Simd, block_sizes};
 
-/// The sums of products over the channels of a pass, and what becomes of them. `ONE` says that there is one input
-/// channel.
+/// The sums of products over the channels of a pass, and what becomes of them. `ONE` says that there is one
+/// input channel.
 pub(super) struct Products<'a, 'b, T: Real, Y, const W: usize, const ONE: bool> {
     pub(super) convolution: &'a Convolution<'b, T>,
     pub(super) pass: &'a Pass<'a>,

@@ -1,9 +1,9 @@
 //! Arenas: memory for arrays that are made and forgotten together.
 //!
 //! An arena hands out memory by moving a mark (O(1), aligned to 64 bytes) and takes all of it back in
-//! [`Arena::reset`], for which the borrow checker demands that no array of it is alive. Tasks may still be: an
-//! arena has two slabs in turn, and a reset waits only for the tasks of the run before last. Slabs grow while the
-//! first runs show how much is needed, then never again.
+//! [`Arena::reset`], for which the borrow checker demands that no array of it is alive. Tasks may still be:
+//! an arena has two slabs in turn, and a reset waits only for the tasks of the run before last. Slabs grow
+//! while the first runs show how much is needed, then never again.
 //!
 //! Memory belongs to the runtime; an arena only names its blocks.
 
@@ -137,8 +137,8 @@ impl Arena {
         Ok(array)
     }
 
-    /// Takes all memory back. No array of this arena is alive, which the borrow checker sees to; tasks may be.
-    /// Waits only for tasks of the run before last, whose slab is used next.
+    /// Takes all memory back. No array of this arena is alive, which the borrow checker sees to; tasks may
+    /// be. Waits only for tasks of the run before last, whose slab is used next.
     #[track_caller]
     pub fn reset(&mut self) -> Result<()> {
         let runtime = Arc::clone(&self.runtime);

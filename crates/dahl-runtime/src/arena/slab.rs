@@ -1,8 +1,9 @@
 //! The memory behind arrays: zeroed blocks, aligned to 64 bytes, that belong to the runtime.
 //!
-//! Arenas and owned arrays only name their blocks. A block whose holder is gone is *retired*: it is freed as soon
-//! as no task on its allocations is unfinished, and at the latest with the runtime, after its workers have stopped. A holder that is forgotten
-//! rather than dropped never retires its blocks; that costs memory, never safety.
+//! Arenas and owned arrays only name their blocks. A block whose holder is gone is *retired*: it is freed as
+//! soon as no task on its allocations is unfinished, and at the latest with the runtime, after its workers
+//! have stopped. A holder that is forgotten rather than dropped never retires its blocks; that costs memory,
+//! never safety.
 
 use crate::bytes::Bytes;
 use crate::engine::submit::Tasks;

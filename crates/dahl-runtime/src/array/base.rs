@@ -1,9 +1,9 @@
 //! Which part of which base allocation a view is, for dependencies.
 //!
 //! Dependencies belong to base allocations. A view, whatever its shape, is known to them by a box in the
-//! coordinates of its base: the smallest one that holds its elements, where the view walks along the dimensions of the
-//! base. A box that holds more than the view's own elements may order tasks that could run together, never the
-//! other way round.
+//! coordinates of its base: the smallest one that holds its elements, where the view walks along the
+//! dimensions of the base. A box that holds more than the view's own elements may order tasks that could run
+//! together, never the other way round.
 //!
 //! The box is tight where each step of the view is a step along dimensions of the base and all of them stay
 //! inside of the extents. So tiles, transposed tiles and parts of a flattened array order only what
@@ -66,7 +66,8 @@ impl BaseRegion {
     }
 }
 
-/// A box of an array of shape `base` that covers a window of it, given by its first element and its distances.
+/// A box of an array of shape `base` that covers a window of it, given by its first element and its
+/// distances.
 fn covering(base: Shape, offset: usize, shape: &[usize], strides: &[usize]) -> Region {
     let mut region = Region::whole(base);
     if shape.contains(&0) {
@@ -75,8 +76,9 @@ fn covering(base: Shape, offset: usize, shape: &[usize], strides: &[usize]) -> R
         }
         return region;
     }
-    // A step of the window is a step along some dimensions of the base. As long as all steps together stay inside of
-    // the extents, the indices of the base simply add up, and the box from the first to the last element is tight.
+    // A step of the window is a step along some dimensions of the base. As long as all steps together stay
+    // inside of the extents, the indices of the base simply add up, and the box from the first to the last
+    // element is tight.
     let (first, mut last) = (coordinates(base, offset), coordinates(base, offset));
     let mut span = 1;
     for (&extent, &stride) in shape.iter().zip(strides).filter(|(extent, _)| **extent > 1) {

@@ -37,8 +37,8 @@ impl<T: Element> Comparable for T {
 
 /// How far two numbers may be apart. A pair agrees if it is within any one of the bounds.
 ///
-/// Equal numbers always agree, and so do the two zeros. An infinity agrees with itself only, however large the
-/// bounds are. A NaN agrees with nothing, unless [`Tolerance::or_nan`] lets it agree with another NaN.
+/// Equal numbers always agree, and so do the two zeros. An infinity agrees with itself only, however large
+/// the bounds are. A NaN agrees with nothing, unless [`Tolerance::or_nan`] lets it agree with another NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     absolute: f64,
@@ -153,8 +153,8 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// From one number to another: nothing if they are equal, as far as can be if one of them is a NaN or if they
-    /// differ and one is infinite.
+    /// From one number to another: nothing if they are equal, as far as can be if one of them is a NaN or if
+    /// they differ and one is infinite.
     pub fn between<T: Element>(a: T, b: T) -> Self {
         let (x, y) = (a.widen(), b.widen());
         if a == b {
@@ -241,8 +241,8 @@ impl<T: Comparable> fmt::Display for Comparison<T> {
     }
 }
 
-/// Compares what came with what was expected, element by element. Fails if the shapes differ; a slice fits every
-/// shape with as many elements.
+/// Compares what came with what was expected, element by element. Fails if the shapes differ; a slice fits
+/// every shape with as many elements.
 ///
 /// ```
 /// # use dahl_runtime::{Runtime, machine::Machine};
@@ -268,8 +268,8 @@ pub fn compare<T: Element>(
     Ok(compare_pairs(&shape, pairs, tolerance))
 }
 
-/// Compares pairs of what came and what was expected. They have the order of an array with these extents, last
-/// dimension fastest.
+/// Compares pairs of what came and what was expected. They have the order of an array with these extents,
+/// last dimension fastest.
 pub fn compare_pairs<T: Comparable>(
     extents: &[usize],
     pairs: impl IntoIterator<Item = (T, T)>,

@@ -1,4 +1,5 @@
-//! Arrays as a program holds them: typed, borrowed from an arena, known to the runtime by their base allocation.
+//! Arrays as a program holds them: typed, borrowed from an arena, known to the runtime by their base
+//! allocation.
 
 use super::base::BaseRegion;
 use super::guard::{ReadGuard, WriteGuard};
@@ -27,16 +28,17 @@ pub type Tensor<'a, T> = Array<'a, T, 4>;
 
 /// An array of rank `R` that borrows its arena, or a part of another array that borrows that array.
 ///
-/// It is neither `Clone` nor `Drop`: one name per memory, and nothing happens when it goes. Tasks take `&` for
-/// inputs and `&mut` for outputs when they are [submitted](super::submit); they hold no borrow while they run.
-/// The program looks at the content through [`Array::read`] and [`Array::write`], which wait for exactly the
-/// tasks that matter.
+/// It is neither `Clone` nor `Drop`: one name per memory, and nothing happens when it goes. Tasks take `&`
+/// for inputs and `&mut` for outputs when they are [submitted](super::submit); they hold no borrow while they
+/// run. The program looks at the content through [`Array::read`] and [`Array::write`], which wait for exactly
+/// the tasks that matter.
 pub struct Array<'a, T, const R: usize> {
     pub(crate) runtime: Arc<Inner>,
     pub(crate) raw: Raw<T, R>,
     pub(crate) place: BaseRegion,
-    /// The block that an [`Owned`] array frees. It travels with the memory it stands for, so that exchanging the
-    /// arrays inside of two owners, or of an owner and a longer-lived array, frees nothing that is in use.
+    /// The block that an [`Owned`] array frees. It travels with the memory it stands for, so that exchanging
+    /// the arrays inside of two owners, or of an owner and a longer-lived array, frees nothing that is in
+    /// use.
     pub(crate) block: Option<BlockId>,
     pub(crate) borrow: PhantomData<&'a mut [T]>,
 }
@@ -61,14 +63,14 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
         self.len() == 0
     }
 
-    /// Whether the elements lie in one piece, last dimension fastest. Parts along the first dimension of an array
-    /// do, column tiles and transposed views do not.
+    /// Whether the elements lie in one piece, last dimension fastest. Parts along the first dimension of an
+    /// array do, column tiles and transposed views do not.
     pub fn is_contiguous(&self) -> bool {
         self.raw.is_contiguous()
     }
 
-    /// Waits for the tasks that write to this array and gives access to its elements. Tasks that only read it may
-    /// run meanwhile; tasks that would write to it cannot even be submitted while the guard lives.
+    /// Waits for the tasks that write to this array and gives access to its elements. Tasks that only read it
+    /// may run meanwhile; tasks that would write to it cannot even be submitted while the guard lives.
     #[track_caller]
     pub fn read(&self) -> Result<ReadGuard<'_, T, R>> {
         at_caller(self.runtime.tasks.wait(self.place.base, &self.place.region, false))?;
@@ -82,8 +84,9 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
         Ok(WriteGuard::new(self.raw))
     }
 
-    /// Cuts the array into `n` parts along a dimension, as even as possible, for writing. While a part lives the
-    /// array itself cannot be used. There are never more parts than indices; an empty array has one empty part.
+    /// Cuts the array into `n` parts along a dimension, as even as possible, for writing. While a part lives
+    /// the array itself cannot be used. There are never more parts than indices; an empty array has one empty
+    /// part.
     #[track_caller]
     pub fn split_mut(&mut self, axis: usize, n: usize) -> Result<SplitMut<'_, T, R>> {
         Ok(SplitMut::new(Cut::along(self.view_mut(), axis, TileSize::Count(n))?))
@@ -95,8 +98,9 @@ impl<'a, T: Element, const R: usize> Array<'a, T, R> {
         Ok(SplitMut::new(Cut::along(self.view_mut(), axis, TileSize::Size(size))?))
     }
 
-    /// Cuts the array along all dimensions, for writing: `[TileSize::Size(8), TileSize::Count(2)]` gives tiles of 8
-    /// rows and half the columns, last dimension fastest. `TileSize::Count(1)` leaves a dimension whole.
+    /// Cuts the array along all dimensions, for writing: `[TileSize::Size(8), TileSize::Count(2)]` gives
+    /// tiles of 8 rows and half the columns, last dimension fastest. `TileSize::Count(1)` leaves a dimension
+    /// whole.
     #[track_caller]
     pub fn grid_mut(&mut self, sizes: [TileSize; R]) -> Result<SplitMut<'_, T, R>> {
         self.view_mut().into_grid(sizes)

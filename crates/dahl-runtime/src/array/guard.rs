@@ -16,7 +16,8 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::slice;
 
-/// Read access to an array: `guard[[row, column]]`, slices, and printing with aligned columns (`{:.3}`, `{:.2e}`).
+/// Read access to an array: `guard[[row, column]]`, slices, and printing with aligned columns (`{:.3}`,
+/// `{:.2e}`).
 pub struct ReadGuard<'g, T, const R: usize> {
     raw: Raw<T, R>,
     borrow: PhantomData<&'g [T]>,
@@ -53,14 +54,14 @@ macro_rules! reading {
 
             /// The elements in memory order, if they lie in one piece.
             pub fn as_slice(&self) -> Option<&[T]> {
-                // SAFETY: the elements are valid as long as the array lives, the tasks that write to them have
-                // finished before the guard was made, and the borrow keeps others from being submitted.
+                // SAFETY: the elements are valid as long as the array lives, the tasks that write to them
+                // have finished before the guard was made, and the borrow keeps others from being submitted.
                 let slice = || unsafe { slice::from_raw_parts(self.raw.pointer, self.raw.len()) };
                 self.raw.is_contiguous().then(slice)
             }
 
-            /// The rows (the elements along the last dimension), in order, if their elements are neighbours: always,
-            /// unless the view is transposed or leaves out columns.
+            /// The rows (the elements along the last dimension), in order, if their elements are neighbours:
+            /// always, unless the view is transposed or leaves out columns.
             pub fn rows(&self) -> Option<impl ExactSizeIterator<Item = &[T]>> {
                 let (starts, len) = self.raw.rows();
                 // SAFETY: as in `as_slice`; a row lies in one piece, as is checked below.
@@ -118,16 +119,18 @@ reading!(WriteGuard);
 impl<T: Element, const R: usize> WriteGuard<'_, T, R> {
     /// The elements in memory order, for writing, if they lie in one piece.
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
-        // SAFETY: the elements are valid as long as the array lives; the tasks that touch them have finished before
-        // the guard was made, and the exclusive borrow keeps everything else away.
+        // SAFETY: the elements are valid as long as the array lives; the tasks that touch them have finished
+        // before the guard was made, and the exclusive borrow keeps everything else away.
         let slice = || unsafe { slice::from_raw_parts_mut(self.raw.pointer, self.raw.len()) };
         self.raw.is_contiguous().then(slice)
     }
 
-    /// The rows (the elements along the last dimension), in order, for writing, if their elements are neighbours.
+    /// The rows (the elements along the last dimension), in order, for writing, if their elements are
+    /// neighbours.
     pub fn rows_mut(&mut self) -> Option<impl ExactSizeIterator<Item = &mut [T]>> {
         let (starts, len) = self.raw.rows();
-        // SAFETY: as in `as_mut_slice`; a row lies in one piece, as is checked below, and rows do not overlap.
+        // SAFETY: as in `as_mut_slice`; a row lies in one piece, as is checked below, and rows do not
+        // overlap.
         let row = move |start| unsafe { slice::from_raw_parts_mut(start, len) };
         self.raw.has_rows().then(|| starts.map(row))
     }

@@ -1,11 +1,12 @@
 //! Arrays that a program holds, and whose tasks it submits one by one.
 //!
-//! A program holds an [`Array`] (which borrows its [arena](crate::arena::Arena)) or an [`Owned`] one, hands it to
-//! tasks ([`submit`]), cuts it into parts ([`Array::split_mut`]) and looks at it ([`Array::read`]). The borrow
-//! checker orders conflicting uses; the runtime orders the tasks. [`ownership`] shows what compiles and what does
-//! not.
+//! A program holds an [`Array`] (which borrows its [arena](crate::arena::Arena)) or an [`Owned`] one, hands
+//! it to tasks ([`submit`]), cuts it into parts ([`Array::split_mut`]) and looks at it ([`Array::read`]). The
+//! borrow checker orders conflicting uses; the runtime orders the tasks. [`ownership`] shows what compiles
+//! and what does not.
 //!
-//! A name says what happens to memory: `into_…` moves, `to_…` copies; `view`, `split`, `tiles` and `grid` borrow.
+//! A name says what happens to memory: `into_…` moves, `to_…` copies; `view`, `split`, `tiles` and `grid`
+//! borrow.
 
 mod raw;
 mod base;

@@ -21,8 +21,8 @@ pub type OwnedBlock<T> = Owned<T, 3>;
 /// A 4-D array with memory of its own.
 pub type OwnedTensor<T> = Owned<T, 4>;
 
-/// An array with memory of its own. It can be used wherever an [`Array`] can; when it goes, its memory is freed
-/// as soon as the tasks on it have finished.
+/// An array with memory of its own. It can be used wherever an [`Array`] can; when it goes, its memory is
+/// freed as soon as the tasks on it have finished.
 pub struct Owned<T: Element, const R: usize> {
     array: Array<'static, T, R>,
 }

@@ -1,7 +1,7 @@
 //! What the borrow checker accepts and refuses, each as a program that is compiled with the documentation.
 //!
-//! Submission takes inputs by `&` and outputs by `&mut`; guards, parts and arenas borrow like slices do. Tasks
-//! themselves hold no borrow: they may outlive every name that the program had for their data.
+//! Submission takes inputs by `&` and outputs by `&mut`; guards, parts and arenas borrow like slices do.
+//! Tasks themselves hold no borrow: they may outlive every name that the program had for their data.
 //!
 //! All programs share this beginning:
 //!

@@ -2,15 +2,15 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Arrays that would show more elements (or empty rows) than this are shortened to the first and last few along
-/// every dimension, unless `{:#}` asks for all.
+/// Arrays that would show more elements (or empty rows) than this are shortened to the first and last few
+/// along every dimension, unless `{:#}` asks for all.
 const MAX_SHOWN: usize = 1000;
 /// Rows with more elements than this are shortened as well: a line should fit a wide screen.
 const MAX_ROW: usize = 40;
 const N_EDGE: usize = 3;
 
-/// Prints an array in nested brackets, each column as wide as the widest element, with the precision of the format
-/// (`{:.3}`). `show` prints one element.
+/// Prints an array in nested brackets, each column as wide as the widest element, with the precision of the
+/// format (`{:.3}`). `show` prints one element.
 pub(super) fn print<T: Copy, const R: usize>(
     f: &mut Formatter<'_>,
     shape: [usize; R],

@@ -21,8 +21,8 @@ impl<T, const R: usize> Clone for Raw<T, R> {
 }
 impl<T, const R: usize> Copy for Raw<T, R> {}
 
-// SAFETY: an address is only a number; the arrays and guards that use it carry the borrow that makes it sound, and
-// elements are `Send` and `Sync`.
+// SAFETY: an address is only a number; the arrays and guards that use it carry the borrow that makes it
+// sound, and elements are `Send` and `Sync`.
 unsafe impl<T: Element, const R: usize> Send for Raw<T, R> {}
 // SAFETY: as above.
 unsafe impl<T: Element, const R: usize> Sync for Raw<T, R> {}
@@ -86,8 +86,8 @@ impl<T: Element, const R: usize> Raw<T, R> {
         }
     }
 
-    /// The extents which, as those of a row-major array, give the same distances between elements, if there are any:
-    /// not for a transposed window, nor where the elements of a row are not neighbours.
+    /// The extents which, as those of a row-major array, give the same distances between elements, if there
+    /// are any: not for a transposed window, nor where the elements of a row are not neighbours.
     pub fn tile(&self) -> Option<Shape> {
         let mut tile = self.shape;
         if self.is_contiguous() {
@@ -130,8 +130,8 @@ impl<T: Element, const R: usize> Raw<T, R> {
         Offsets::new(&self.shape, &self.strides).map(move |offset| pointer.wrapping_add(offset))
     }
 
-    /// The address of every row (the elements along the last dimension), in order, and how many elements a row
-    /// has. Rows do not overlap.
+    /// The address of every row (the elements along the last dimension), in order, and how many elements a
+    /// row has. Rows do not overlap.
     pub fn rows(&self) -> (impl ExactSizeIterator<Item = *mut T> + use<T, R>, usize) {
         let mut starts = *self;
         let len = starts.shape.last_mut().map_or(1, |last| std::mem::replace(last, (*last).min(1)));

@@ -1,7 +1,8 @@
 //! Parts of arrays: views that borrow the array they are cut from, as chunks of a slice do.
 //!
-//! Cutting and putting together are free: a part is a region of the same base allocation, and dependencies between
-//! parts, other parts and the whole follow from the regions. Arrays are cut as plans cut axes ([`TileSize`]).
+//! Cutting and putting together are free: a part is a region of the same base allocation, and dependencies
+//! between parts, other parts and the whole follow from the regions. Arrays are cut as plans cut axes
+//! ([`TileSize`]).
 //!
 //! Parts that are read may overlap by a halo. There are never more parts than indices, and an empty array has
 //! one empty part. Putting parts together is the end of a borrow: nothing waits and nothing is recorded.
@@ -126,16 +127,17 @@ impl<'s, T: Element, const R: usize> Split<'s, T, R> {
         self.cut.n_parts
     }
 
-    /// Parts that overlap: what is cut is the array without its outermost `halo` indices at both ends, and each part
-    /// reaches `halo` indices further on all sides. So the parts match those of an array that is smaller by twice
-    /// the halo, as the output of a stencil is.
+    /// Parts that overlap: what is cut is the array without its outermost `halo` indices at both ends, and
+    /// each part reaches `halo` indices further on all sides. So the parts match those of an array that is
+    /// smaller by twice the halo, as the output of a stencil is.
     ///
     /// ```
     /// # use dahl_runtime::{Runtime, machine::Machine};
     /// # fn main() -> dahl_runtime::Result<()> {
     /// # let runtime = Runtime::new(&Machine::with_workers(1))?;
     /// let x = runtime.owned_from([8], &[0u8, 1, 2, 3, 4, 5, 6, 7])?;
-    /// let seen: Vec<_> = x.split(0, 3)?.with_halo([1])?.map(|part| part.to_vec()).collect::<Result<_, _>>()?;
+    /// let parts = x.split(0, 3)?.with_halo([1])?;
+    /// let seen: Vec<_> = parts.map(|part| part.to_vec()).collect::<Result<_, _>>()?;
     /// assert_eq!(seen, [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 7]]);
     /// # Ok(())
     /// # }

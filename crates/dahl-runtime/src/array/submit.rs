@@ -107,11 +107,12 @@ pub struct Params<'p> {
     pub urgent: bool,
 }
 
-/// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`](super::BEST)). Returns at once.
+/// Submits a task: `codelet` on these arrays, by the implementation of this name (or [`BEST`](super::BEST)).
+/// Returns at once.
 ///
-/// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that it
-/// reads as well), both in the order of the line. Shapes are checked here; an error of the kernel is reported by
-/// whoever [reads](Array::read) what depends on it.
+/// Inputs are the arguments that the relation line only reads, outputs those that it writes (also those that
+/// it reads as well), both in the order of the line. Shapes are checked here; an error of the kernel is
+/// reported by whoever [reads](Array::read) what depends on it.
 ///
 /// ```
 /// use dahl_runtime::array::{Dtype, Params, submit};
@@ -235,9 +236,9 @@ fn submit_task(
         accumulate: params.accumulate,
         urgent: params.urgent,
     };
-    // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program touches
-    // it only through guards, which wait, and a view's region covers its elements (`BaseRegion`). Outputs are borrowed
-    // exclusively, so they are neither inputs nor one another, except for the one input that a codelet which works
-    // in place shares with its first output.
+    // SAFETY: memory of arrays lives until its base is idle (`Slabs::retire`, `Arena::reset`), the program
+    // touches it only through guards, which wait, and a view's region covers its elements (`BaseRegion`).
+    // Outputs are borrowed exclusively, so they are neither inputs nor one another, except for the one input
+    // that a codelet which works in place shares with its first output.
     unsafe { runtime.tasks.submit(request, arguments, params.scalars, location) }.map_err(with_context)
 }

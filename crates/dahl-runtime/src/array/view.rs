@@ -1,8 +1,8 @@
 //! Views: an array, or what is borrowed from one, seen in another way. Nothing is copied and nothing waits.
 //!
-//! [`Array::view`] and [`Array::view_mut`] borrow; the methods called `into_…` move a name on to another shape, a
-//! region, every so many indices, or another order of the dimensions. For example, the transposed upper half of a
-//! matrix, which stays where it is:
+//! [`Array::view`] and [`Array::view_mut`] borrow; the methods called `into_…` move a name on to another
+//! shape, a region, every so many indices, or another order of the dimensions. For example, the transposed
+//! upper half of a matrix, which stays where it is:
 //!
 //! ```
 //! # use dahl_runtime::{Runtime, machine::Machine};
@@ -15,9 +15,10 @@
 //! # }
 //! ```
 //!
-//! Tasks take views of all kinds. A kernel sees a view that is a window of a row-major array as a tile that reaches
-//! beyond the extents, and any other one as [`Layout::Strided`](super::Layout::Strided). Implementations that need
-//! certain layouts refuse both at submission; tile buffers of graphs are never strided.
+//! Tasks take views of all kinds. A kernel sees a view that is a window of a row-major array as a tile that
+//! reaches beyond the extents, and any other one as [`Layout::Strided`](super::Layout::Strided).
+//! Implementations that need certain layouts refuse both at submission; tile buffers of graphs are never
+//! strided.
 
 use super::dense::Array;
 use super::raw::Raw;

@@ -12,8 +12,8 @@ pub const REDUCE: &str = "reduce";
 /// The version of both.
 pub const VERSION: u32 = 2;
 
-/// Copies the region of every input into the one output, whatever their layouts: halos, tiles of another size,
-/// a change of layout. The inputs are pieces of one array and cover the output.
+/// Copies the region of every input into the one output, whatever their layouts: halos, tiles of another
+/// size, a change of layout. The inputs are pieces of one array and cover the output.
 pub fn assemble(dtype: Dtype) -> Kernel {
     fn kernel<T: Element>(call: &Call<'_>) -> Result<()> {
         let mut out = call.output::<T>(0);

@@ -19,12 +19,13 @@ impl<'a> Call<'a> {
     /// A call on memory that the caller vouches for.
     ///
     /// # Safety
-    /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the elements
-    /// of its region, at their offsets), aligned to 64 bytes or at least to its element type and initialised. Every
-    /// region must lie inside of its tile. For as long as the call lives, the elements of the regions of inputs must be
-    /// readable, and those of outputs exclusively writable; other elements of the tiles may be in use elsewhere. An input
-    /// may point to the same memory as an output only if [`CallSpec::in_place`] says so. Engines keep this by
-    /// executing a graph whose edges order every conflicting pair.
+    /// `pointers[i]` must be valid for `layout.len(tile)` elements of argument `i` (of a window: for the
+    /// elements of its region, at their offsets), aligned to 64 bytes or at least to its element type and
+    /// initialised. Every region must lie inside of its tile. For as long as the call lives, the elements of
+    /// the regions of inputs must be readable, and those of outputs exclusively writable; other elements of
+    /// the tiles may be in use elsewhere. An input may point to the same memory as an output only if
+    /// [`CallSpec::in_place`] says so. Engines keep this by executing a graph whose edges order every
+    /// conflicting pair.
     pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
         Call { spec, pointers, taken: Cell::new(0) }

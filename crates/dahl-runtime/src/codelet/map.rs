@@ -37,8 +37,8 @@ impl<'a> Call<'a> {
         });
     }
 
-    /// Elementwise work on two inputs: `out[i] = f(a[i], b[i])` over the region of output 0, which inputs 0 and
-    /// 1 hold too. The output may be the same memory as either.
+    /// Elementwise work on two inputs: `out[i] = f(a[i], b[i])` over the region of output 0, which inputs 0
+    /// and 1 hold too. The output may be the same memory as either.
     pub fn map2<T: Element>(&self, f: impl Fn(T, T) -> T) {
         let _taken = self.take(0);
         let (first, a) = self.elementwise::<T>(0);
@@ -73,16 +73,17 @@ impl<'a> Call<'a> {
         (unsafe { pointer.add(range.start) }, range.len())
     }
 
-    /// [`Call::map`] in pieces of `N` elements in memory order, for arguments that are contiguous and laid out
-    /// alike. Padding lanes are mapped too; the last piece is filled up with zeros whose images are dropped.
+    /// [`Call::map`] in pieces of `N` elements in memory order, for arguments that are contiguous and laid
+    /// out alike. Padding lanes are mapped too; the last piece is filled up with zeros whose images are
+    /// dropped.
     #[inline(always)]
     pub fn map_flat<T: Element, const N: usize>(&self, f: impl Fn([T; N]) -> [T; N]) {
         let _taken = self.take(0);
         let (from, len) = self.flat::<T>(0);
         let (to, _) = self.flat::<T>(self.spec().n_inputs);
         for at in (0..len - len % N).step_by(N) {
-            // SAFETY: `flat` checked that both hold `len` elements and `at + N <= len`; the piece is read before
-            // it is written, so that shared memory is fine.
+            // SAFETY: `flat` checked that both hold `len` elements and `at + N <= len`; the piece is read
+            // before it is written, so that shared memory is fine.
             unsafe { to.add(at).cast::<[T; N]>().write(f(from.add(at).cast::<[T; N]>().read())) }
         }
         let rest = len % N;
@@ -103,8 +104,8 @@ impl<'a> Call<'a> {
         let (second, _) = self.flat::<T>(1);
         let (to, _) = self.flat::<T>(self.spec().n_inputs);
         for at in (0..len - len % N).step_by(N) {
-            // SAFETY: `flat` checked that all three hold `len` elements and `at + N <= len`; both pieces are read
-            // before the result is written, so that shared memory is fine.
+            // SAFETY: `flat` checked that all three hold `len` elements and `at + N <= len`; both pieces are
+            // read before the result is written, so that shared memory is fine.
             unsafe {
                 let (a, b) = (first.add(at).cast::<[T; N]>().read(), second.add(at).cast::<[T; N]>().read());
                 to.add(at).cast::<[T; N]>().write(f(a, b));
@@ -112,7 +113,8 @@ impl<'a> Call<'a> {
         }
         let rest = len % N;
         let (mut a, mut b) = ([T::default(); N], [T::default(); N]);
-        // SAFETY: the `rest` elements from `len - rest` lie inside all three; `a` and `b` are memory of their own.
+        // SAFETY: the `rest` elements from `len - rest` lie inside all three; `a` and `b` are memory of their
+        // own.
         unsafe {
             first.add(len - rest).copy_to_nonoverlapping(a.as_mut_ptr(), rest);
             second.add(len - rest).copy_to_nonoverlapping(b.as_mut_ptr(), rest);

@@ -1,8 +1,8 @@
 //! Contiguous memory in pieces that are read and written by value: for kernels that may work in place.
 //!
-//! Slices of an input and an output claim that they are different memory. Pieces claim nothing: each access is a read or a
-//! write of its own, so that an output may take the place of an input, as long as the kernel reads a piece before it
-//! overwrites it.
+//! Slices of an input and an output claim that they are different memory. Pieces claim nothing: each access
+//! is a read or a write of its own, so that an output may take the place of an input, as long as the kernel
+//! reads a piece before it overwrites it.
 
 #![expect(unsafe_code, reason = "reads and writes memory of which no reference may be held")]
 
@@ -27,8 +27,8 @@ impl<P: Copy> Pieces<'_, P> {
     /// The memory of `len` pieces from `pointer`.
     ///
     /// # Safety
-    /// All of it must be readable, initialised and aligned, and written by nobody but the holder of this value, while
-    /// this value lives.
+    /// All of it must be readable, initialised and aligned, and written by nobody but the holder of this
+    /// value, while this value lives.
     pub(super) unsafe fn new(pointer: *const P, len: usize) -> Self {
         Pieces { pointer, len, memory: PhantomData }
     }

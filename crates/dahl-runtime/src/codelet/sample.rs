@@ -1,8 +1,8 @@
 //! Sample calls: what a codelet says about the arguments it can be tried on.
 //!
-//! A codelet's [`samples`](super::Codelet::samples) function draws shapes and parameters and says what kind of
-//! values each argument holds. Everything that tries codelets out (conformance tests, benchmarks) is driven by it
-//! alone, so that nothing else has to know a new codelet. Draws depend on their number only.
+//! A codelet's [`samples`](super::Codelet::samples) function draws shapes and parameters and says what kind
+//! of values each argument holds. Everything that tries codelets out (conformance tests, benchmarks) is
+//! driven by it alone, so that nothing else has to know a new codelet. Draws depend on their number only.
 
 use crate::shape::{Dtype, Shape};
 use std::ops::Range;
@@ -40,8 +40,8 @@ impl Draw {
         self.below(1 << 20) as f64 / f64::from(1 << 19) - 1.0
     }
 
-    /// A number of samples: the extent of an axis that may lie in lanes. Successive samples go through 1, ragged
-    /// and full groups, and 0.
+    /// A number of samples: the extent of an axis that may lie in lanes. Successive samples go through 1,
+    /// ragged and full groups, and 0.
     pub fn n_samples(&self) -> usize {
         SAMPLES[self.number % SAMPLES.len()]
     }
@@ -78,8 +78,8 @@ impl Draw {
 pub enum Tolerance {
     /// Not at all.
     Exact,
-    /// By rounding, relative to the sum of the magnitudes of the terms. This is what the reference gives for the
-    /// magnitudes of its arguments: right for sums of products.
+    /// By rounding, relative to the sum of the magnitudes of the terms. This is what the reference gives for
+    /// the magnitudes of its arguments: right for sums of products.
     Sum,
     /// By rounding, relative to this magnitude.
     Scale(f64),
@@ -138,8 +138,8 @@ impl Sample {
         self.arg(shape, None, Values::Any)
     }
 
-    /// Adds an argument in the element type that is computed in, with values in a range (for example variances,
-    /// which are not negative). No infinities and NaN are tried.
+    /// Adds an argument in the element type that is computed in, with values in a range (for example
+    /// variances, which are not negative). No infinities and NaN are tried.
     pub fn real_in(self, shape: impl Into<Shape>, values: Range<f64>) -> Self {
         self.arg(shape, None, Values::Within(values))
     }

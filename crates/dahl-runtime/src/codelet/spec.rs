@@ -6,8 +6,8 @@ use std::ops::Range;
 /// Everything about a call that does not change from run to run.
 #[derive(Clone, Debug, Default)]
 pub struct CallSpec {
-    /// The arguments, inputs first, in the order of the relation line; an argument named on both sides appears
-    /// once, among the outputs.
+    /// The arguments, inputs first, in the order of the relation line; an argument named on both sides
+    /// appears once, among the outputs.
     pub args: Vec<ArgSpec>,
     /// How many of `args` are only read.
     pub n_inputs: usize,
@@ -17,13 +17,15 @@ pub struct CallSpec {
     pub scalars: Vec<f64>,
     /// Whether accumulating outputs add to what is there (true) or start afresh (false).
     pub accumulate: bool,
-    /// Whether an output may be the same memory as an input: the codelet [works in place](super::Codelet::in_place).
+    /// Whether an output may be the same memory as an input: the codelet [works in
+    /// place](super::Codelet::in_place).
     pub in_place: bool,
 }
 
 impl CallSpec {
-    /// The shapes, layouts and element types (where they are not `dtype`) of all arguments, the integer parameters and `+` for a call
-    /// that accumulates. Dimensions that data index are `*`: how long they are plays no part.
+    /// The shapes, layouts and element types (where they are not `dtype`) of all arguments, the integer
+    /// parameters and `+` for a call that accumulates. Dimensions that data index are `*`: how long they are
+    /// plays no part.
     pub fn footprint(&self, dtype: Dtype, is_gathered: impl Fn(usize, usize) -> bool) -> String {
         let mut text = String::new();
         for (number, arg) in self.args.iter().enumerate() {
@@ -66,9 +68,9 @@ pub struct ArgSpec {
     pub dtype: Dtype,
     /// Memory order of the tile.
     pub layout: Layout,
-    /// The part of the array that the memory holds. A tile that reaches beyond `extent` only says how far apart
-    /// the elements of the region lie: the memory is a window of a larger array, of which the call may touch
-    /// nothing but the region (see [`ArgSpec::is_window`]).
+    /// The part of the array that the memory holds. A tile that reaches beyond `extent` only says how far
+    /// apart the elements of the region lie: the memory is a window of a larger array, of which the call may
+    /// touch nothing but the region (see [`ArgSpec::is_window`]).
     pub tile: Region,
     /// The part that this call reads or writes; inside `tile`.
     pub region: Region,

@@ -1,4 +1,5 @@
-//! Views of arguments: elements by index, rows, pieces, and slices where no other view can be of the same memory.
+//! Views of arguments: elements by index, rows, pieces, and slices where no other view can be of the same
+//! memory.
 //!
 //! A kernel reaches the elements of its regions and no others of the tile. An output has one user at a time.
 //! Of memory that is an input and an output at once there are elements and [`Pieces`], but no slices. So
@@ -15,8 +16,8 @@ use std::slice;
 
 /// An input of a kernel.
 ///
-/// A view holds a pointer and not a slice: a neighbouring task may be writing to other elements of the same tile
-/// at this moment, and a slice would claim those as well.
+/// A view holds a pointer and not a slice: a neighbouring task may be writing to other elements of the same
+/// tile at this moment, and a slice would claim those as well.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
     pointer: *const T,
@@ -96,12 +97,13 @@ macro_rules! view_accessors {
         /// The element at `index`, for kernels that work at any rank.
         #[inline(always)]
         pub fn get(&self, index: &[usize]) -> T {
-            // SAFETY: `offset` checks that the element is in the region, which `Call::new`'s caller vouches for.
+            // SAFETY: `offset` checks that the element is in the region, which `Call::new`'s caller vouches
+            // for.
             unsafe { self.pointer.add(self.offset(index)).read() }
         }
 
-        /// Where an element of the region lies. Others of the tile are none of this call's business: another task may
-        /// be writing them, or the program may hold a guard of them.
+        /// Where an element of the region lies. Others of the tile are none of this call's business: another
+        /// task may be writing them, or the program may hold a guard of them.
         #[inline(always)]
         fn offset(&self, index: &[usize]) -> usize {
             assert!(self.spec.region.has(index), "index {index:?} is outside of {}", self.spec.region);
@@ -136,21 +138,23 @@ impl<'a, T: Element> View<'a, T> {
         assert!(self.spec.layout == Layout::RowMajor && self.spec.region.range(0).contains(&row));
         let columns = self.spec.region.range(1);
         let start = if columns.is_empty() { 0 } else { self.offset(&[row, columns.start]) };
-        // SAFETY: the row is part of the region, which `Call::new`'s caller vouches for and nobody else writes to.
+        // SAFETY: the row is part of the region, which `Call::new`'s caller vouches for and nobody else
+        // writes to.
         unsafe { slice::from_raw_parts(self.pointer.add(start), columns.len()) }
     }
 
-    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need layouts and
-    /// may work in place.
+    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need
+    /// layouts and may work in place.
     pub fn pieces<const N: usize>(&self) -> Pieces<'a, [T; N]> {
         let range = self.spec.contiguous_range(self.len);
         assert!(range.len().is_multiple_of(N), "{} elements are no pieces of {N}", range.len());
-        // SAFETY: the range is the region, which `Call::new`'s caller vouches for; arrays are aligned as their elements.
+        // SAFETY: the range is the region, which `Call::new`'s caller vouches for; arrays are aligned as
+        // their elements.
         unsafe { Pieces::new(self.pointer.add(range.start).cast(), range.len() / N) }
     }
 
-    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of memory that is
-    /// also an output's, for which there are [pieces](View::pieces).
+    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of
+    /// memory that is also an output's, for which there are [pieces](View::pieces).
     pub fn contiguous(&self) -> &'a [T] {
         self.check_slice();
         let range = self.spec.contiguous_range(self.len);
@@ -177,12 +181,13 @@ impl<'a, T: Element> ViewMut<'a, T> {
     /// Writes the element at `index`, for kernels that work at any rank.
     #[inline(always)]
     pub fn put(&mut self, index: &[usize], value: T) {
-        // SAFETY: `offset` checks that the element is in the region, to which `Call::new`'s caller grants exclusive access.
+        // SAFETY: `offset` checks that the element is in the region, to which `Call::new`'s caller grants
+        // exclusive access.
         unsafe { self.pointer.add(self.offset(index)).write(value) }
     }
 
-    /// Copies the region of a piece of the same array: in runs along the last dimension where both lie alike, and one element at
-    /// a time where not.
+    /// Copies the region of a piece of the same array: in runs along the last dimension where both lie alike,
+    /// and one element at a time where not.
     pub(super) fn copy_from(&mut self, piece: &View<'_, T>) {
         let region = piece.region();
         if region.is_empty() {
@@ -207,24 +212,25 @@ impl<'a, T: Element> ViewMut<'a, T> {
             first[0] = region.lo()[0] + index[0] * lanes;
             let (from, to) = (piece.offset(&first[..rank]), self.offset(&first[..rank]));
             assert!(from + len <= piece.len && to + len <= self.len, "{region} is outside of its tile");
-            // SAFETY: both runs lie inside of their tiles, which `Call::new`'s caller vouches for; an output is no input's memory
-            // where the codelet does not work in place, and the one that assembles does not.
+            // SAFETY: both runs lie inside of their tiles, which `Call::new`'s caller vouches for; an output
+            // is no input's memory where the codelet does not work in place, and the one that assembles does
+            // not.
             unsafe { piece.pointer.add(from).copy_to_nonoverlapping(self.pointer.add(to), len) }
         });
     }
 
-    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need layouts and
-    /// may work in place.
+    /// The memory of the region, which must be contiguous and whole pieces: for implementations that need
+    /// layouts and may work in place.
     pub fn pieces<const N: usize>(&mut self) -> PiecesMut<'_, [T; N]> {
         let range = self.spec.contiguous_range(self.len);
         assert!(range.len().is_multiple_of(N), "{} elements are no pieces of {N}", range.len());
-        // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access; arrays are aligned as
-        // their elements.
+        // SAFETY: the range is the region, to which `Call::new`'s caller grants exclusive access; arrays are
+        // aligned as their elements.
         unsafe { PiecesMut::new(self.pointer.add(range.start).cast(), range.len() / N) }
     }
 
-    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of memory that is
-    /// also an input's, for which there are [pieces](ViewMut::pieces).
+    /// The memory of the region, which must be contiguous: for implementations that need layouts. Not of
+    /// memory that is also an input's, for which there are [pieces](ViewMut::pieces).
     pub fn contiguous(&mut self) -> &mut [T] {
         self.check_slice();
         let range = self.spec.contiguous_range(self.len);
@@ -233,8 +239,9 @@ impl<'a, T: Element> ViewMut<'a, T> {
     }
 }
 
-/// How many samples lie side by side in both tiles, 1 in row-major order, if the region of `piece` lies alike in both: in whole groups
-/// of samples, but for the last one of both tiles, whose padding may be copied along.
+/// How many samples lie side by side in both tiles, 1 in row-major order, if the region of `piece` lies alike
+/// in both: in whole groups of samples, but for the last one of both tiles, whose padding may be copied
+/// along.
 fn shared_lanes(piece: &ArgSpec, out: &ArgSpec) -> Option<usize> {
     let (region, rank) = (&piece.region, piece.region.rank());
     match (piece.layout, out.layout) {

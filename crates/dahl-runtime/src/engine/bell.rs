@@ -2,8 +2,9 @@
 //!
 //! The protocol is Dekker's: a sleeper announces itself and then looks at the condition; a ringer changes the
 //! condition and then looks for sleepers. With a sequentially consistent fence between the two steps on both
-//! sides, at least one of them sees the other. A ringer that sees a sleeper takes the mutex before it notifies,
-//! so the sleeper is either before its look at the condition (and sees it) or already waiting (and is woken).
+//! sides, at least one of them sees the other. A ringer that sees a sleeper takes the mutex before it
+//! notifies, so the sleeper is either before its look at the condition (and sees it) or already waiting (and
+//! is woken).
 
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Mutex, lock};

@@ -175,8 +175,8 @@ impl BoundGraph {
     /// Executes a task of a step on a worker. After a failure, tasks are passed over.
     ///
     /// # Safety
-    /// Must be called on the thread of `worker`, during a run for which `bind` succeeded, when everything that the
-    /// task depends on (data and memory edges) has happened before.
+    /// Must be called on the thread of `worker`, during a run for which `bind` succeeded, when everything
+    /// that the task depends on (data and memory edges) has happened before.
     #[inline]
     pub unsafe fn execute(&self, worker: usize, task: usize, step: u64) {
         if self.runner.has_failed() {
@@ -188,9 +188,9 @@ impl BoundGraph {
                 self.runner.transfer(worker, number, from, step, || self.copy(block, from, memory, step));
             });
         }
-        // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are valid for
-        // their tiles: lowering made the buffers large enough and the memory plan gave them room. Accesses are
-        // exclusive where they write: our caller has waited for all edges.
+        // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are
+        // valid for their tiles: lowering made the buffers large enough and the memory plan gave them room.
+        // Accesses are exclusive where they write: our caller has waited for all edges.
         unsafe {
             self.scratch.with(worker, |Addresses(addresses)| {
                 addresses.clear();
@@ -204,8 +204,8 @@ impl BoundGraph {
     fn copy(&self, block: &Block, from: MemoryId, to: MemoryId, step: u64) {
         let source = self.address(from, block.buffer, step).wrapping_add(block.range.start);
         let target = self.address(to, block.buffer, step).wrapping_add(block.range.start);
-        // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source is valid
-        // and only read by others; the target is invalid, so nobody uses it, and its block is locked.
+        // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source is
+        // valid and only read by others; the target is invalid, so nobody uses it, and its block is locked.
         unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
     }
 
@@ -231,16 +231,16 @@ impl BoundGraph {
     /// The version of a port that a step will read, for the program to fill.
     ///
     /// # Safety
-    /// No task may be using this version: step `step - depth` has finished and `step` has not been released. No
-    /// other reference to it may be alive.
+    /// No task may be using this version: step `step - depth` has finished and `step` has not been released.
+    /// No other reference to it may be alive.
     #[expect(clippy::mut_from_ref, reason = "exclusive access is the caller's promise")]
     pub unsafe fn port<T: Element>(&self, buffer: usize, step: u64) -> &mut [T] {
         if let Some(coherence) = &self.coherence {
             coherence.own_buffer(buffer, step);
         }
         let pointer = self.address(HOST, buffer, step).cast::<T>();
-        // SAFETY: the ring buffer has room for this many initialised elements, aligned to 64 bytes, and the caller
-        // vouches for exclusive access.
+        // SAFETY: the ring buffer has room for this many initialised elements, aligned to 64 bytes, and the
+        // caller vouches for exclusive access.
         unsafe { slice::from_raw_parts_mut(pointer, self.sizes[buffer] / size_of::<T>()) }
     }
 

@@ -1,10 +1,10 @@
 //! Which memory holds the current value of what.
 //!
-//! Each version of a block (see [`Blocks`]) has a set of memories that hold its current value: one memory *owns* it after a write, several
-//! *share* it after copies, and for all others it is *invalid*. A unit that is about to read a block which is
-//! invalid in its memory copies it from one where it is valid; one that is about to write makes it invalid
-//! everywhere else. The edges of the graph see to it that nobody writes a block while others use it, so the lock
-//! of a block only keeps two readers from copying at the same time.
+//! Each version of a block (see [`Blocks`]) has a set of memories that hold its current value: one memory
+//! *owns* it after a write, several *share* it after copies, and for all others it is *invalid*. A unit that
+//! is about to read a block which is invalid in its memory copies it from one where it is valid; one that is
+//! about to write makes it invalid everywhere else. The edges of the graph see to it that nobody writes a
+//! block while others use it, so the lock of a block only keeps two readers from copying at the same time.
 //!
 //! At present every memory uses the same offsets. A machine with a test unit (`Machine::with_test_unit`),
 //! which computes in a memory of its own, has all of this under test.
@@ -40,8 +40,8 @@ impl Coherence {
         Coherence { blocks, versions, states }
     }
 
-    /// Prepares everything that a task touches for a unit that computes in `memory`. `copy` is given the block's number,
-    /// the block, the memory it is valid in, and the step.
+    /// Prepares everything that a task touches for a unit that computes in `memory`. `copy` is given the
+    /// block's number, the block, the memory it is valid in, and the step.
     pub fn prepare(
         &self,
         task: usize,

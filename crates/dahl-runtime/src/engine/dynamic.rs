@@ -1,14 +1,15 @@
 //! Dynamic execution: tasks are taken as they become ready, by whom a [`Scheduler`] decides.
 //!
-//! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it makes
-//! ready goes to the scheduler.
+//! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it
+//! makes ready goes to the scheduler.
 //!
-//! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used in
-//! turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is complete,
-//! so at most two steps are under way; the third generation is the one whose counters already take the countdowns
-//! from the younger of these two. A generation is set up again when its step is complete, which is before the step
-//! that counts down into it can be admitted. Tasks without a predecessor in their own step wait for the admission.
-//! Steps complete in order, because a step's completion is one of the things the next one's completion counts.
+//! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used
+//! in turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is
+//! complete, so at most two steps are under way; the third generation is the one whose counters already take
+//! the countdowns from the younger of these two. A generation is set up again when its step is complete,
+//! which is before the step that counts down into it can be admitted. Tasks without a predecessor in their
+//! own step wait for the admission. Steps complete in order, because a step's completion is one of the things
+//! the next one's completion counts.
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -40,7 +41,8 @@ pub(super) struct Dynamic {
     n_tasks: usize,
     /// Tasks that follow each task, with the distance in steps (0 or 1).
     successors: Vec<Vec<(u32, u64)>>,
-    /// Number of predecessors in the same and in the previous step, with the admission counted among the former.
+    /// Number of predecessors in the same and in the previous step, with the admission counted among the
+    /// former.
     predecessors: Vec<(u32, u32)>,
     /// The tasks that wait for the admission of their step.
     roots: Vec<u32>,
@@ -130,7 +132,8 @@ impl Dynamic {
         self.workers_bell.ring();
     }
 
-    /// One predecessor less; the last one makes the task ready, which is then the caller's to run or to offer.
+    /// One predecessor less; the last one makes the task ready, which is then the caller's to run or to
+    /// offer.
     fn count_down(&self, step: u64, task: TaskId) -> bool {
         self.pending[self.slot(step, task as usize)].fetch_sub(1, Ordering::AcqRel) == 1
     }

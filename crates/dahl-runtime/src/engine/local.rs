@@ -20,8 +20,9 @@ impl<T> PerWorker<T> {
     /// Gives access to a worker's value.
     ///
     /// # Safety
-    /// Only the thread of this worker may call it while a run is under way; between runs, after it has seen that
-    /// all workers have finished, also the program's thread. Calls for the same worker must not be nested.
+    /// Only the thread of this worker may call it while a run is under way; between runs, after it has seen
+    /// that all workers have finished, also the program's thread. Calls for the same worker must not be
+    /// nested.
     #[inline(always)]
     pub unsafe fn with<R>(&self, worker: usize, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the caller guarantees that nobody else accesses this worker's value.

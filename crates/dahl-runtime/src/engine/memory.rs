@@ -88,8 +88,8 @@ impl Store {
         Ok(StateId(self.entries.len() - 1))
     }
 
-    /// Adds an array of bytes that lie in memory already, without a copy of them. One is made when somebody writes the
-    /// array.
+    /// Adds an array of bytes that lie in memory already, without a copy of them. One is made when somebody
+    /// writes the array.
     pub fn share(&mut self, name: &str, shape: impl Into<Shape>, bytes: &Arc<Vec<u8>>) -> Result<StateId> {
         let shape = shape.into();
         if bytes.len() != shape.len() {
@@ -139,8 +139,8 @@ impl Store {
     /// [`Session::set_watchdog`](super::Session::set_watchdog)).
     pub fn get<T: Element>(&self, id: StateId) -> &[T] {
         let (pointer, len) = self.elements::<T>(id);
-        // SAFETY: the entry owns `shape.len()` initialised elements of `T`, for which every bit pattern is valid,
-        // and no run is under way: a run holds `&mut Store`.
+        // SAFETY: the entry owns `shape.len()` initialised elements of `T`, for which every bit pattern is
+        // valid, and no run is under way: a run holds `&mut Store`.
         unsafe { slice::from_raw_parts(pointer, len) }
     }
 
@@ -165,9 +165,9 @@ impl Store {
         self.entries.get(id.0).map(|entry| entry.dtype)
     }
 
-    /// Address and size in bytes of an array, for engines. What is done through the address must respect that the
-    /// store lends its arrays out by reference; engines keep the store exclusively borrowed during a run. Nothing may be
-    /// written there unless the array has memory of its [own](Store::own).
+    /// Address and size in bytes of an array, for engines. What is done through the address must respect that
+    /// the store lends its arrays out by reference; engines keep the store exclusively borrowed during a run.
+    /// Nothing may be written there unless the array has memory of its [own](Store::own).
     pub fn raw(&mut self, id: StateId) -> Option<(*mut u8, usize)> {
         let entry = self.entries.get(id.0)?;
         Some((entry.held.as_ref()?.pointer(), entry.shape.len() * entry.dtype.bytes()))

@@ -1,8 +1,8 @@
 //! The worker threads: pinned, spinning for a short while when out of work, then asleep.
 //!
-//! Workers serve [`WorkSource`]s. A worker asks each source in turn whether it has something for it; if none has, it
-//! spins for about 2 ms (see `SPIN_ROUNDS`) and then sleeps on the pool's bell.
-//! A source that gets new work, or that finishes work others wait for, rings that bell.
+//! Workers serve [`WorkSource`]s. A worker asks each source in turn whether it has something for it; if none
+//! has, it spins for about 2 ms (see `SPIN_ROUNDS`) and then sleeps on the pool's bell. A source that gets
+//! new work, or that finishes work others wait for, rings that bell.
 
 use super::bell::Bell;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +25,8 @@ pub trait WorkSource: Send + Sync {
     /// Runs what is ready for this worker. Returns whether anything ran.
     fn poll(&self, worker: usize) -> bool;
 
-    /// Whether [`WorkSource::poll`] would run something for this worker. Looked at before a worker falls asleep.
+    /// Whether [`WorkSource::poll`] would run something for this worker. Looked at before a worker falls
+    /// asleep.
     fn has_work(&self, worker: usize) -> bool;
 }
 
@@ -48,8 +49,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Starts one thread per unit. Fails if there is no unit, because whoever waited for such a pool would wait for ever, and if
-    /// the system has no more threads to give; those that were started end again.
+    /// Starts one thread per unit. Fails if there is no unit, because whoever waited for such a pool would
+    /// wait for ever, and if the system has no more threads to give; those that were started end again.
     pub fn new(units: &[Unit]) -> Result<Self> {
         if units.is_empty() {
             let message = "there is no unit to compute on: a machine needs at least one";
@@ -101,8 +102,8 @@ impl Pool {
         self.units[worker].memory
     }
 
-    /// From now on, whoever drops the pool does not wait for its threads: one may be in a kernel that never ends.
-    /// Threads hold what they work on, so it stays until they are done with it.
+    /// From now on, whoever drops the pool does not wait for its threads: one may be in a kernel that never
+    /// ends. Threads hold what they work on, so it stays until they are done with it.
     pub(super) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Release);
     }
@@ -149,11 +150,12 @@ impl Drop for Pool {
     }
 }
 
-/// Rounds of spinning before a worker falls asleep, about 2 ms: a round is a poll of idle sources and 16 pauses.
+/// Rounds of spinning before a worker falls asleep, about 2 ms: a round is a poll of idle sources and 16
+/// pauses.
 ///
-/// Waking up costs 50 to 90 µs when the machine is quiet but close to a millisecond when another system on the same
-/// hardware takes cores away, which is just when workers wait long. Spinning for 100 µs then doubled the time of a
-/// training step; 2 ms costs nothing while a run is under way and little energy after it.
+/// Waking up costs 50 to 90 µs when the machine is quiet but close to a millisecond when another system on
+/// the same hardware takes cores away, which is just when workers wait long. Spinning for 100 µs then doubled
+/// the time of a training step; 2 ms costs nothing while a run is under way and little energy after it.
 const SPIN_ROUNDS: u32 = 8000;
 /// Rounds of spinning, about 2 µs, between two offers to let another thread have the core.
 const YIELD_ROUNDS: u32 = 8;

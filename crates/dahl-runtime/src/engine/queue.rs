@@ -1,14 +1,14 @@
 //! A bounded queue that any thread may push to and pop from without a lock.
 //!
-//! Executors put the numbers of ready tasks here. The queue is a ring of slots, each with a stamp that says whose
-//! turn it is: a slot with stamp `p` waits for the push of position `p`, with stamp `p + 1` for the pop of
-//! position `p`, after which it waits for the push of position `p + capacity`. A thread first claims a position
-//! by advancing `tail` or `head`, then fills or empties the slot, then moves the stamp on. The stamp's release
-//! store and acquire load hand the value over, together with everything that the pushing thread did before; no
-//! other ordering is relied on.
+//! Executors put the numbers of ready tasks here. The queue is a ring of slots, each with a stamp that says
+//! whose turn it is: a slot with stamp `p` waits for the push of position `p`, with stamp `p + 1` for the pop
+//! of position `p`, after which it waits for the push of position `p + capacity`. A thread first claims a
+//! position by advancing `tail` or `head`, then fills or empties the slot, then moves the stamp on. The
+//! stamp's release store and acquire load hand the value over, together with everything that the pushing
+//! thread did before; no other ordering is relied on.
 //!
-//! Order is first in, first out by claimed position. A pop reports "empty" while the oldest push is claimed but
-//! not yet filled; whoever pushes rings the workers' bell afterwards, so nothing is lost by that.
+//! Order is first in, first out by claimed position. A pop reports "empty" while the oldest push is claimed
+//! but not yet filled; whoever pushes rings the workers' bell afterwards, so nothing is lost by that.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::spin_loop;

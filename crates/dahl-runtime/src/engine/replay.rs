@@ -1,19 +1,21 @@
 //! Replay: every worker walks its own list of tasks, step after step, and waits only for other workers.
 //!
-//! Because a worker executes its list in order, one number says how far it is: the tasks it has finished since the
-//! beginning, over all steps. This number is its *clock*. A task that depends on another worker's task waits until
-//! that worker's clock has passed it. Compared with counting down predecessors, nothing is ever reset, no
-//! read-modify-write is needed, steps overlap by themselves (a clock simply keeps rising), and dependencies within
-//! a worker cost nothing. Most waits are dropped when the program is made, because an earlier wait of the same
-//! worker implies them.
+//! Because a worker executes its list in order, one number says how far it is: the tasks it has finished
+//! since the beginning, over all steps. This number is its *clock*. A task that depends on another worker's
+//! task waits until that worker's clock has passed it. Compared with counting down predecessors, nothing is
+//! ever reset, no read-modify-write is needed, steps overlap by themselves (a clock simply keeps rising), and
+//! dependencies within a worker cost nothing. Most waits are dropped when the program is made, because an
+//! earlier wait of the same worker implies them.
 //!
-//! Tasks that *float* may be taken over by a worker that would otherwise wait. Each has two numbers of its own: the
-//! steps for which it has been claimed and those for which it is done. Whoever raises the first by one executes the
-//! task; when the list of its own worker comes to it after that, it is passed over. Since nobody knows who executes
-//! it, everything before and after it is waited for explicitly, also on its own worker.
+//! Tasks that *float* may be taken over by a worker that would otherwise wait. Each has two numbers of its
+//! own: the steps for which it has been claimed and those for which it is done. Whoever raises the first by
+//! one executes the task; when the list of its own worker comes to it after that, it is passed over. Since
+//! nobody knows who executes it, everything before and after it is waited for explicitly, also on its own
+//! worker.
 //!
-//! Memory order: a clock (or the number of steps done) is stored with `Release` after the kernel has run, and loaded
-//! with `Acquire` before a kernel that depends on it, so everything the first kernel wrote is visible to the second.
+//! Memory order: a clock (or the number of steps done) is stored with `Release` after the kernel has run, and
+//! loaded with `Acquire` before a kernel that depends on it, so everything the first kernel wrote is visible
+//! to the second.
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -148,8 +150,8 @@ impl Replay {
         if float.claimed.0.compare_exchange(step, step + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return Take::Gone;
         }
-        // SAFETY: we are on the worker's thread, the step is released, all dependencies were waited for, and nobody
-        // else has claimed this step of the task.
+        // SAFETY: we are on the worker's thread, the step is released, all dependencies were waited for, and
+        // nobody else has claimed this step of the task.
         unsafe { self.program.execute(worker, float.task as usize, step) };
         float.done.store(step + 1, Ordering::Release);
         self.workers_bell.ring();
@@ -193,8 +195,9 @@ impl Replay {
                 if entry.float.is_some() {
                     continue;
                 }
-                // SAFETY: we are on the worker's thread, the step is released, so its ports are filled and the state
-                // is bound; dependencies on this worker hold by list order, those on others by the waits above.
+                // SAFETY: we are on the worker's thread, the step is released, so its ports are filled and
+                // the state is bound; dependencies on this worker hold by list order, those on others by the
+                // waits above.
                 unsafe { self.program.execute(worker, entry.task as usize, track.step) };
                 if entry.published {
                     let done = track.step * list.len() as u64 + position as u64 + 1;
@@ -280,8 +283,8 @@ impl Executor for Replay {
             if list.is_empty() || look.running.is_some() {
                 return None;
             }
-            // A clock is shown only where others wait for it, so the last event may be further. A floating task says
-            // nothing: it may have been taken out of turn.
+            // A clock is shown only where others wait for it, so the last event may be further. A floating
+            // task says nothing: it may have been taken out of turn.
             let clock = self.clocks[worker].0.load(Ordering::Acquire);
             let after = |(task, step): (u32, u32)| {
                 let position = list.iter().position(|entry| entry.task == task && entry.float.is_none())?;

@@ -43,7 +43,8 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// A runner that keeps the newest `trace_capacity` events of each worker, and of the program, if it copies anything.
+    /// A runner that keeps the newest `trace_capacity` events of each worker, and of the program, if it
+    /// copies anything.
     pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize, program_copies: bool) -> Self {
         let exec = |task: &crate::graph::Task| Exec { kernel: task.kernel, spec: task.spec.clone() };
         let origin = |task: &crate::graph::Task| Origin {
@@ -85,8 +86,8 @@ impl Runner {
     /// Calls the kernel of a task.
     ///
     /// # Safety
-    /// The addresses must be as [`Call::new`] asks for: valid for the tiles of the task's arguments, and not used by
-    /// anybody else where the task writes.
+    /// The addresses must be as [`Call::new`] asks for: valid for the tiles of the task's arguments, and not
+    /// used by anybody else where the task writes.
     #[inline(always)]
     pub unsafe fn call(&self, worker: usize, task: usize, step: u64, addresses: &[*mut u8]) {
         let exec = &self.execs[task];
@@ -101,7 +102,8 @@ impl Runner {
         }
     }
 
-    /// Copies a block for a worker, or for the program, whose number follows the last worker's, and records it.
+    /// Copies a block for a worker, or for the program, whose number follows the last worker's, and records
+    /// it.
     pub fn transfer(&self, who: usize, block: usize, from: MemoryId, step: u64, copy: impl FnOnce()) {
         match block < MAX_BLOCKS {
             true => self.recorders[who].0.transfer(block, from, step, copy),

@@ -24,8 +24,8 @@ use crate::trace::{Clock, Release, Scene, Trace, ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A lowered graph that is ready to run. Memory is allocated when it is made, unless another session of the same
-/// [`Workspace`] has taken enough; running allocates nothing.
+/// A lowered graph that is ready to run. Memory is allocated when it is made, unless another session of the
+/// same [`Workspace`] has taken enough; running allocates nothing.
 pub struct Session {
     pool: Arc<Pool>,
     program: Arc<BoundGraph>,
@@ -99,15 +99,16 @@ impl Session {
         })
     }
 
-    /// Ends a run with an error if no task finishes for this long while [`Session::run`] waits for one. The error has the
-    /// kind [`ErrorKind::Stuck`] and names the kernels that are being executed, and the tasks that wait and for what.
+    /// Ends a run with an error if no task finishes for this long while [`Session::run`] waits for one. The
+    /// error has the kind [`ErrorKind::Stuck`] and names the kernels that are being executed, and the tasks
+    /// that wait and for what.
     ///
-    /// A kernel that is being executed cannot be stopped. It keeps the memory it works on, which is lost to the
-    /// program: the session stays failed, the arrays of the [`Store`] cannot be used any more, and its worker is busy
-    /// until the kernel ends. A program that drops the pool does not wait for it.
+    /// A kernel that is being executed cannot be stopped. It keeps the memory it works on, which is lost to
+    /// the program: the session stays failed, the arrays of the [`Store`] cannot be used any more, and its
+    /// worker is busy until the kernel ends. A program that drops the pool does not wait for it.
     ///
-    /// The limit must be longer than the longest kernel, and than other users of the same pool may take. Where nothing is
-    /// traced, watching costs as much as a trace.
+    /// The limit must be longer than the longest kernel, and than other users of the same pool may take.
+    /// Where nothing is traced, watching costs as much as a trace.
     pub fn set_watchdog(&mut self, limit: Option<Duration>) {
         self.watchdog = limit;
         if limit.is_some() {
@@ -115,8 +116,9 @@ impl Session {
         }
     }
 
-    /// Runs `n_steps` steps. Before each, `feed` fills its ports; after each, in order, `collect` reads its outputs.
-    /// Several steps are under way at a time, so `feed` is up to the graph's depth ahead of `collect`.
+    /// Runs `n_steps` steps. Before each, `feed` fills its ports; after each, in order, `collect` reads its
+    /// outputs. Several steps are under way at a time, so `feed` is up to the graph's depth ahead of
+    /// `collect`.
     ///
     /// Returns the number of steps, which is smaller than asked for only if a [`Handle`] was told to stop.
     pub fn run(
@@ -158,7 +160,8 @@ impl Session {
                 running.give_up();
                 return Err(error);
             }
-            // In this order: what is passed over after a failure counts as finished, but nobody may collect it.
+            // In this order: what is passed over after a failure counts as finished, but nobody may collect
+            // it.
             let finished = session.executor.finished().min(fed);
             if let Some(error) = session.program.runner.failure() {
                 return Err(error);
@@ -241,8 +244,9 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Lets the steps that are under way end, and no others begin. [`Session::run`] returns how many there were; the
-    /// state is as if no more had been asked for. Without a run under way, it is the next one that stops.
+    /// Lets the steps that are under way end, and no others begin. [`Session::run`] returns how many there
+    /// were; the state is as if no more had been asked for. Without a run under way, it is the next one that
+    /// stops.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -325,8 +329,8 @@ impl Ports<'_> {
     /// # Panics
     /// If `var` is not a port or has another element type.
     pub fn get_mut<T: Element>(&mut self, var: &Var) -> &mut [T] {
-        // SAFETY: `run` makes `Ports` only when the step `depth` before has been collected and this one is not
-        // released yet; `&mut self` keeps the program from holding two slices of a port.
+        // SAFETY: `run` makes `Ports` only when the step `depth` before has been collected and this one is
+        // not released yet; `&mut self` keeps the program from holding two slices of a port.
         let port = unsafe { self.session.program.port(self.session.ring::<T>(var, Role::Port), self.step) };
         &mut port[var.offset..][..var.shape.len()]
     }
@@ -344,7 +348,8 @@ impl Outputs<'_> {
     /// # Panics
     /// If `var` is not an output or has another element type.
     pub fn get<T: Element>(&self, var: &Var) -> &[T] {
-        // SAFETY: `run` makes `Outputs` for finished steps, and releases `step + depth` only after collecting `step`.
+        // SAFETY: `run` makes `Outputs` for finished steps, and releases `step + depth` only after collecting
+        // `step`.
         let output =
             unsafe { self.session.program.output(self.session.ring::<T>(var, Role::Output), self.step) };
         &output[var.offset..][..var.shape.len()]

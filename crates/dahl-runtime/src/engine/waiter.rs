@@ -28,11 +28,12 @@ impl Waiter {
         done
     }
 
-    /// Wakes it if this many finished steps may be what it waits for, and `finished` says that they are; to be called after they can be
-    /// seen. Many tasks may be the last of a step, and waking somebody for nothing costs as much as a task.
+    /// Wakes it if this many finished steps may be what it waits for, and `finished` says that they are; to
+    /// be called after they can be seen. Many tasks may be the last of a step, and waking somebody for
+    /// nothing costs as much as a task.
     pub fn tell(&self, steps: u64, finished: impl Fn() -> u64) {
-        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`); and of two workers that finish
-        // at once, at least one sees both.
+        // Either the program's thread sees what was stored before, or we see that it waits (see `bell`); and
+        // of two workers that finish at once, at least one sees both.
         fence(Ordering::SeqCst);
         let wanted = self.wanted.load(Ordering::Relaxed);
         if steps >= wanted && finished() >= wanted {

@@ -1,13 +1,13 @@
 //! The watchdog: ends a wait when nothing has happened for too long, and says who is stuck where.
 //!
-//! Whoever waits for tasks looks now and then whether any has finished since the last look. It reads what workers
-//! write into their traces, so a traced run costs the same with it, and one that is not traced costs as much as if it
-//! were; there is no thread of its own.
+//! Whoever waits for tasks looks now and then whether any has finished since the last look. It reads what
+//! workers write into their traces, so a traced run costs the same with it, and one that is not traced costs
+//! as much as if it were; there is no thread of its own.
 //!
-//! A kernel cannot be stopped. What it works on must therefore outlive the run that is given up: its program is
-//! shared with the worker, and the arrays of the store are taken out of it and kept with the program
-//! ([`Store::abandon`](super::memory::Store)), so that neither the caller nor anybody else can reach what the kernel
-//! may still write. The pool does not wait for its threads any more when it is dropped.
+//! A kernel cannot be stopped. What it works on must therefore outlive the run that is given up: its program
+//! is shared with the worker, and the arrays of the store are taken out of it and kept with the program
+//! ([`Store::abandon`](super::memory::Store)), so that neither the caller nor anybody else can reach what the
+//! kernel may still write. The pool does not wait for its threads any more when it is dropped.
 
 use super::runner::Runner;
 use crate::error::{Error, ErrorKind};
@@ -23,7 +23,8 @@ const MAX_NAMED: usize = 6;
 /// Looks whether anything happens.
 pub(crate) struct Watch {
     limit: Duration,
-    /// The time without progress, as far as somebody was there to look: not while the whole process was suspended.
+    /// The time without progress, as far as somebody was there to look: not while the whole process was
+    /// suspended.
     idle: Duration,
     looked: Instant,
     progress: u64,
@@ -141,7 +142,8 @@ mod tests {
         Ok(())
     }
 
-    /// Two tasks on two workers, one row each, and edges that no run can meet: each waits for the other in step 1.
+    /// Two tasks on two workers, one row each, and edges that no run can meet: each waits for the other in
+    /// step 1.
     fn impossible(is_planned: bool) -> Error {
         let mut graph = Graph::new(4);
         let (x, y) = (graph.port("x", Dtype::F32, [2]), graph.temporary("y", Dtype::F32, [2]));

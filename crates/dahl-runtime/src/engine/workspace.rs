@@ -1,8 +1,8 @@
 //! Memory that sessions take turns in.
 //!
-//! What a session keeps within steps is worth nothing between two runs. So sessions that never run at the same time, such as
-//! training and evaluation, share one arena per memory, as large as the largest of them needs. Whoever runs has it for itself
-//! until its workers are done; a second one is refused.
+//! What a session keeps within steps is worth nothing between two runs. So sessions that never run at the
+//! same time, such as training and evaluation, share one arena per memory, as large as the largest of them
+//! needs. Whoever runs has it for itself until its workers are done; a second one is refused.
 
 use super::memory::allocate;
 use crate::bytes::Bytes;
@@ -39,7 +39,8 @@ impl Workspace {
         Workspace::default()
     }
 
-    /// Bytes of a memory, and how many of them were touched so far, in whole pages; none where the system does not tell.
+    /// Bytes of a memory, and how many of them were touched so far, in whole pages; none where the system
+    /// does not tell.
     pub fn memory_use(&self, memory: MemoryId) -> (usize, Option<usize>) {
         let arenas = lock(&self.0);
         arenas

@@ -1,8 +1,8 @@
 //! Files that are read: the one way in.
 //!
-//! A name that somebody gives may stand for anything: a folder, a pipe that nobody writes to, a device without an end. Here only
-//! regular files are opened, none of them waits, and each has a size that was looked at and a limit that it is read to. What is
-//! written to the file after it was opened is not read.
+//! A name that somebody gives may stand for anything: a folder, a pipe that nobody writes to, a device
+//! without an end. Here only regular files are opened, none of them waits, and each has a size that was
+//! looked at and a limit that it is read to. What is written to the file after it was opened is not read.
 
 use super::{Failure, waitless};
 use crate::error::Error;
@@ -11,7 +11,8 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::{error, fmt};
 
-/// Files of the system (`/proc`) say that they are empty and are not. So many bytes are looked for in what says so.
+/// Files of the system (`/proc`) say that they are empty and are not. So many bytes are looked for in what
+/// says so.
 const UNSIZED_BYTES: u64 = 16 << 20;
 
 /// A regular file that was opened to be read.
@@ -24,7 +25,8 @@ pub struct Input {
 impl Input {
     /// Opens the file at `path`, unless it has more than `limit` bytes.
     pub fn open(path: &Path, limit: u64) -> Result<Input, Unreadable> {
-        // Opening can be an act by itself, as for a tape. So one looks before, and then at what was really opened.
+        // Opening can be an act by itself, as for a tape. So one looks before, and then at what was really
+        // opened.
         check(&fs::metadata(path)?)?;
         let file = waitless::open(path, OpenOptions::new().read(true))?;
         let metadata = file.metadata()?;
@@ -94,8 +96,8 @@ fn kind(metadata: &Metadata) -> &'static str {
 
 const FOLDER: &str = "a folder";
 
-/// Why a file could not be read: a sentence without its subject, with what to do. What the system said is its source, and in the
-/// sentence with `{:#}`.
+/// Why a file could not be read: a sentence without its subject, with what to do. What the system said is its
+/// source, and in the sentence with `{:#}`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Unreadable {

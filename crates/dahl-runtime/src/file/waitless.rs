@@ -6,8 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a file. A pipe that is to be written and that nobody reads is an error; otherwise one would wait for its reader for ever.
-/// Once it is open, reading and writing wait as usual.
+/// Opens a file. A pipe that is to be written and that nobody reads is an error; otherwise one would wait for
+/// its reader for ever. Once it is open, reading and writing wait as usual.
 #[cfg(unix)]
 pub(super) fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     use std::os::fd::AsRawFd;

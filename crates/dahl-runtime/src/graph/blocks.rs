@@ -1,8 +1,9 @@
 //! Blocks: the pieces of buffers that engines keep track of.
 //!
-//! Tasks may touch parts of a buffer (a range of the flat gradients, one group of partial results). An engine that
-//! moves data between memories needs pieces that are touched as a whole or not at all, so buffers are divided at
-//! every boundary of an access. A block appears once per task, with the modes of all its accesses together.
+//! Tasks may touch parts of a buffer (a range of the flat gradients, one group of partial results). An engine
+//! that moves data between memories needs pieces that are touched as a whole or not at all, so buffers are
+//! divided at every boundary of an access. A block appears once per task, with the modes of all its accesses
+//! together.
 
 use super::lowered::{BufferKind, Lowered, TaskId};
 use std::ops::Range;
@@ -83,8 +84,8 @@ impl Lowered {
         if self.buffers[buffer].kind == BufferKind::Ring { self.depth } else { 1 }
     }
 
-    /// The bytes of its buffer that an argument's tile takes up. An engine whose memory is laid out by somebody
-    /// else must keep them in one piece, also where they are several blocks.
+    /// The bytes of its buffer that an argument's tile takes up. An engine whose memory is laid out by
+    /// somebody else must keep them in one piece, also where they are several blocks.
     pub fn span(&self, task: TaskId, arg: usize) -> Range<usize> {
         let task = &self.tasks[task as usize];
         let (place, spec) = (task.places[arg], &task.spec.args[arg]);

@@ -1,13 +1,13 @@
 //! Which earlier tasks a task must wait for, found from the regions it reads and writes.
 //!
-//! Recording, lowering and dynamic submission hand their accesses to a [`Tracker`] in program order; it answers
-//! with the tasks that must come first: the last overlapping writes before a read, the last overlapping reads
-//! and writes before a write.
+//! Recording, lowering and dynamic submission hand their accesses to a [`Tracker`] in program order; it
+//! answers with the tasks that must come first: the last overlapping writes before a read, the last
+//! overlapping reads and writes before a write.
 //!
-//! The invariant: the cells of a base are pairwise disjoint, and each cell knows the last task that wrote all of
-//! it and the tasks that have read all of it since. An access that matches no cell exactly cuts the cells it
-//! meets along its border, so every edge found is a true conflict, and every conflict is found or follows from
-//! the edges found. Tilings that come back find their cells again, in constant time.
+//! The invariant: the cells of a base are pairwise disjoint, and each cell knows the last task that wrote all
+//! of it and the tasks that have read all of it since. An access that matches no cell exactly cuts the cells
+//! it meets along its border, so every edge found is a true conflict, and every conflict is found or follows
+//! from the edges found. Tilings that come back find their cells again, in constant time.
 
 use crate::shape::Region;
 use std::collections::HashMap;
@@ -69,16 +69,17 @@ impl<T: Copy + Ord> Tracker<T> {
         Tracker::default()
     }
 
-    /// Records that `task` reads or writes `region` of `base`, and adds to `preds` the tasks that must precede
-    /// it. `preds` stays free of duplicates and never contains `task` itself, whose accesses may come in any
-    /// order but must not be interleaved with those of other tasks. The order inside `preds` is deterministic.
+    /// Records that `task` reads or writes `region` of `base`, and adds to `preds` the tasks that must
+    /// precede it. `preds` stays free of duplicates and never contains `task` itself, whose accesses may come
+    /// in any order but must not be interleaved with those of other tasks. The order inside `preds` is
+    /// deterministic.
     pub fn access(&mut self, base: usize, region: &Region, writes: bool, task: T, preds: &mut Vec<T>) {
         self.access_alive(base, region, writes, task, preds, |_| true);
     }
 
     /// Like [`Tracker::access`], for tasks that finish while others are still being added: tasks for which
-    /// `alive` is false (it must hold for `task` itself) are not reported and are forgotten in time, so that memory stays bounded by the number
-    /// of unfinished tasks and of regions in use.
+    /// `alive` is false (it must hold for `task` itself) are not reported and are forgotten in time, so that
+    /// memory stays bounded by the number of unfinished tasks and of regions in use.
     pub fn access_alive(
         &mut self,
         base: usize,
@@ -135,8 +136,9 @@ impl<T: Copy + Ord> Tracker<T> {
         preds.dedup();
     }
 
-    /// Adds to `tasks` every task that `base` is known to have and that is still alive, perhaps several times.
-    /// When none is, all tasks that ever touched the base have finished, as each comes after those it replaced.
+    /// Adds to `tasks` every task that `base` is known to have and that is still alive, perhaps several
+    /// times. When none is, all tasks that ever touched the base have finished, as each comes after those it
+    /// replaced.
     pub fn unfinished(&self, base: usize, tasks: &mut Vec<T>, alive: impl Fn(T) -> bool) {
         let cells = self.bases.get(base).map_or(&[][..], |base| &base.cells);
         let known = cells.iter().flat_map(|cell| cell.writer.iter().chain(&cell.readers));
@@ -327,8 +329,8 @@ fn cleared<T>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-/// Adds to `out` disjoint boxes that together are `from` without `what`; the two must overlap or the result is
-/// `from` itself.
+/// Adds to `out` disjoint boxes that together are `from` without `what`; the two must overlap or the result
+/// is `from` itself.
 pub(crate) fn subtract(from: &Region, what: &Region, out: &mut Vec<Region>) {
     if !from.overlaps(what) {
         out.push(*from);

@@ -1,16 +1,18 @@
 //! The data edges of a lowered graph, within a step and from one step to the next.
 //!
-//! Bytes that are always touched together are one *cell*, which knows the last task that wrote them and the tasks that
-//! have read them since. The cells of a buffer are kept in order, so a task finds those it touches among any number of
-//! others: all weights of a network are one buffer, in which every layer has parts of its own.
+//! Bytes that are always touched together are one *cell*, which knows the last task that wrote them and the
+//! tasks that have read them since. The cells of a buffer are kept in order, so a task finds those it touches
+//! among any number of others: all weights of a network are one buffer, in which every layer has parts of its
+//! own.
 
 use super::Buffer;
 use super::lowered::{Access, BufferKind, Edge, EdgeKind, Task, TaskId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Steps to look at: what a task of the last of them depends on in the ones before is what it always depends on,
-/// because temporaries and state have one version and so conflict between neighbouring steps at the latest.
+/// Steps to look at: what a task of the last of them depends on in the ones before is what it always depends
+/// on, because temporaries and state have one version and so conflict between neighbouring steps at the
+/// latest.
 const STEPS: u32 = 3;
 
 /// A task of a step.

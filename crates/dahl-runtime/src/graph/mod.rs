@@ -1,13 +1,14 @@
 //! Recording: a step is written down once, as tasks on whole arrays.
 //!
-//! A [`Graph`] holds arrays and tasks. Recording a task binds its codelet's index relation to the shapes of its
-//! arguments, so a shape mistake is an error here, before anything runs. Nothing in a recorded graph speaks of
-//! tiles, threads or memory: [`lower`] turns it into a [`Lowered`] graph over tile buffers for a given cut.
+//! A [`Graph`] holds arrays and tasks. Recording a task binds its codelet's index relation to the shapes of
+//! its arguments, so a shape mistake is an error here, before anything runs. Nothing in a recorded graph
+//! speaks of tiles, threads or memory: [`lower`] turns it into a [`Lowered`] graph over tile buffers for a
+//! given cut.
 //!
 //! What changes from run to run goes through *ports* (filled by the program before each step) and *outputs*
-//! (read by it after the step). Both are rings of [`Graph::depth`] versions, so that several steps can be under
-//! way. *State* arrays live in a [`Store`](crate::engine::Store) outside the graph and are shared by several
-//! graphs: parameters, optimiser state, data sets. Everything else is temporary.
+//! (read by it after the step). Both are rings of [`Graph::depth`] versions, so that several steps can be
+//! under way. *State* arrays live in a [`Store`](crate::engine::Store) outside the graph and are shared by
+//! several graphs: parameters, optimiser state, data sets. Everything else is temporary.
 //!
 //! Between recording and lowering, [`fuse`] may put one task in the place of several.
 
@@ -166,7 +167,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps ahead.
+    /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps
+    /// ahead.
     pub fn new(depth: usize) -> Self {
         Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), priority: 0, location: None }
     }
@@ -219,14 +221,14 @@ impl Graph {
         self.array(name, dtype, shape, Role::Output)
     }
 
-    /// How urgent the tasks are that are recorded from now on: higher goes first, 0 unless told. Where tasks are equally
-    /// urgent, [schedulers](crate::schedule::priorities) go by the work that comes after them.
+    /// How urgent the tasks are that are recorded from now on: higher goes first, 0 unless told. Where tasks
+    /// are equally urgent, [schedulers](crate::schedule::priorities) go by the work that comes after them.
     pub fn set_priority(&mut self, priority: i32) {
         self.priority = priority;
     }
 
-    /// From now on, errors and traces name this line of the program for recorded tasks, and not the line that calls
-    /// [`Graph::task`]; for libraries, which record tasks on behalf of a line of their caller.
+    /// From now on, errors and traces name this line of the program for recorded tasks, and not the line that
+    /// calls [`Graph::task`]; for libraries, which record tasks on behalf of a line of their caller.
     pub fn record_at(&mut self, location: Option<&'static Location<'static>>) {
         self.location = location;
     }

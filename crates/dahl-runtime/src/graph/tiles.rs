@@ -83,8 +83,8 @@ impl Tiles {
         regions.iter().map(|ranges| Region::new(ranges)).collect()
     }
 
-    /// The tiles as a view sees them, or none if the view's shape does not go with the cut: a reshaped view must
-    /// keep dimension 0, and the array must be cut along that dimension only.
+    /// The tiles as a view sees them, or none if the view's shape does not go with the cut: a reshaped view
+    /// must keep dimension 0, and the array must be cut along that dimension only.
     pub fn through(&self, var: &Var) -> Option<View> {
         let (first_buffer, layout) = (self.first_buffer, self.layout);
         if self.n_tiles() == 1 && layout == Layout::RowMajor {

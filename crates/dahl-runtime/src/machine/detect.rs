@@ -1,8 +1,8 @@
 //! What hardware this machine has, as far as its operating system tells.
 //!
-//! Everything is read from files below one root (`proc/`, `sys/` as Linux has them), so a tree made for a test does as
-//! well as the real one. Nothing here fails: a file that is missing or makes no sense leaves its field empty, and so
-//! does a system without such files.
+//! Everything is read from files below one root (`proc/`, `sys/` as Linux has them), so a tree made for a
+//! test does as well as the real one. Nothing here fails: a file that is missing or makes no sense leaves its
+//! field empty, and so does a system without such files.
 
 use crate::file::read_text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,7 +257,8 @@ fn power(folder: &Path) -> Vec<PowerSource> {
         Some(PowerSource {
             zone: path.file_name()?.to_str()?.to_string(),
             name: text(&path.join("name"))?,
-            // Since 2020 Linux lets only root read them: times of other programs' work could be told from them.
+            // Since 2020 Linux lets only root read them: times of other programs' work could be told from
+            // them.
             readable: number::<u64>(&counter).is_some(),
         })
     };

@@ -1,8 +1,9 @@
 //! Machine files: what a machine has and what was measured on it, as text.
 //!
-//! A file is lines of words. Texts are one word each (`%20` is a space, `%` alone the empty text), what is unknown is `-`,
-//! and what follows a `#` is a comment. The first line is `dahl-machine 1`; the last one is `end` with the number of lines
-//! before it and their hash (comments and spaces do not count), or `-` in a file that was written by hand. In between:
+//! A file is lines of words. Texts are one word each (`%20` is a space, `%` alone the empty text), what is
+//! unknown is `-`, and what follows a `#` is a comment. The first line is `dahl-machine 1`; the last one is
+//! `end` with the number of lines before it and their hash (comments and spaces do not count), or `-` in a
+//! file that was written by hand. In between:
 //!
 //! ```text
 //! processor NAME                                            | -
@@ -12,11 +13,12 @@
 //! unit cpu | test  MEMORY  CORE | -                         in worker order
 //! cache LEVEL data | instruction | unified  BYTES  LINE | -  THREADS  COUNT
 //! node NUMBER BYTES | -  THREAD ...
-//! measured DATE CORES                                       UTC, and how many cores "all" are; without it there is none of:
+//! measured DATE CORES                                       UTC, and how many cores "all" are; without
+//!                                                           this line there is none of:
 //! flops f32 | f64  ONE ALL                                  per second, on one core and on all together
 //! bandwidth PLACE CAPACITY | -  own | shared  SHARING  BYTES  RATE ...
-//!                                                           ONE ALL of read, copy, triad; SHARING of the cores share it,
-//!                                                           and each went through BYTES
+//!                                                           ONE ALL of read, copy, triad; SHARING of the
+//!                                                           cores share it, and each went through BYTES
 //! task SECONDS                                              beside its kernel
 //! ```
 
@@ -43,7 +45,8 @@ const MAX_BYTES: u64 = 64 << 20;
 pub struct MachineFile {
     /// Units and memories.
     pub machine: Machine,
-    /// Processor, caches, NUMA nodes. Counters of energy are not in files: whether they can be read is a matter of the moment.
+    /// Processor, caches, NUMA nodes. Counters of energy are not in files: whether they can be read is a
+    /// matter of the moment.
     pub hardware: Hardware,
     /// Names of instruction sets, slowest first.
     pub instructions: Vec<String>,

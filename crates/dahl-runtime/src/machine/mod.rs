@@ -1,4 +1,5 @@
-//! What there is to compute on: units, their memories, the threads' places on cores, and how fast all that is.
+//! What there is to compute on: units, their memories, the threads' places on cores, and how fast all that
+//! is.
 
 mod detect;
 pub mod file;

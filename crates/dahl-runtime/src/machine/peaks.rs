@@ -1,4 +1,5 @@
-//! How fast a worker can be at best, and what follows for a task: never faster than its arithmetic, nor than its data.
+//! How fast a worker can be at best, and what follows for a task: never faster than its arithmetic, nor than
+//! its data.
 
 use crate::shape::Dtype;
 
@@ -27,8 +28,8 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// Round numbers of an ordinary core, for machines that have not been measured: good for comparing tasks with each
-    /// other, not for saying how good they are.
+    /// Round numbers of an ordinary core, for machines that have not been measured: good for comparing tasks
+    /// with each other, not for saying how good they are.
     pub fn nominal() -> Peaks {
         let memory = Level { name: "memory".to_string(), bytes: None, is_own: false, bytes_per_second: 20e9 };
         Peaks { flops_f32: 50e9, flops_f64: 25e9, levels: vec![memory] }
@@ -39,7 +40,8 @@ impl Peaks {
         if dtype == Dtype::F64.to_string() { self.flops_f64 } else { self.flops_f32 }
     }
 
-    /// The nearest level that can hold a task's data: all of it for a warm task, and not a worker's own for a cold one.
+    /// The nearest level that can hold a task's data: all of it for a warm task, and not a worker's own for a
+    /// cold one.
     pub fn level(&self, bytes: usize, is_cold: bool) -> Option<&Level> {
         let fits = |level: &&Level| {
             level.bytes.is_none_or(|capacity| bytes as u64 <= capacity) && !(is_cold && level.is_own)

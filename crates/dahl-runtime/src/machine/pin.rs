@@ -10,14 +10,14 @@ pub fn pin_current_thread(core: usize) {
     keep_to(core..core.saturating_add(1));
 }
 
-/// Keeps the calling thread, and those that it starts from now on, to the first `n` of the cores it may use. Failure is harmless, as
-/// for [`pin_current_thread`].
+/// Keeps the calling thread, and those that it starts from now on, to the first `n` of the cores it may use.
+/// Failure is harmless, as for [`pin_current_thread`].
 pub fn keep_to_cores(n: usize) {
     keep_to(0..n.max(1));
 }
 
-/// Keeps the calling thread to some of the cores that it may use, which a container may have narrowed; to where it is if there are none
-/// of these.
+/// Keeps the calling thread to some of the cores that it may use, which a container may have narrowed; to
+/// where it is if there are none of these.
 fn keep_to(which: Range<usize>) {
     #[cfg(target_os = "linux")]
     {

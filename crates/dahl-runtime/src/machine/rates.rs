@@ -1,4 +1,5 @@
-//! What was measured on a machine: operations per second, bytes per second, and what a task costs beside its kernel.
+//! What was measured on a machine: operations per second, bytes per second, and what a task costs beside its
+//! kernel.
 //!
 //! Rates are measured on one core and on all. For a number of workers in between, each is as fast as alone
 //! until all together would be faster than all cores, and shares a cache with as many as are at work
@@ -15,8 +16,8 @@ pub struct Rate {
     pub all: f64,
 }
 
-/// How memory was gone through. Bytes are those that the program reads and writes; what a cache fetches before it is
-/// overwritten does not count.
+/// How memory was gone through. Bytes are those that the program reads and writes; what a cache fetches
+/// before it is overwritten does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stream {
     /// Sums an array.
@@ -90,8 +91,9 @@ pub struct MeasuredRates {
 impl MeasuredRates {
     /// What each of `n_workers` workers can do while all of them are at work.
     pub fn peaks(&self, n_workers: usize) -> Peaks {
-        // Between one and all nothing was measured: nobody is faster than alone, and together they are not faster than all.
-        // Workers beyond the cores wait for a core; who has one is as fast as with a worker on each.
+        // Between one and all nothing was measured: nobody is faster than alone, and together they are not
+        // faster than all. Workers beyond the cores wait for a core; who has one is as fast as with a worker
+        // on each.
         let n_at_once = n_workers.clamp(1, self.n_cores.max(1));
         let per_worker = |rate: &Rate| match n_at_once {
             1 => rate.one,
@@ -116,8 +118,8 @@ impl MeasuredRates {
 const UNKNOWN_CACHE_BYTES: u64 = 32 << 20;
 
 impl MemoryLevel {
-    /// The levels worth measuring on this hardware, nearest first, for `n_cores` cores that are at it at once: in each cache
-    /// and well beyond the last.
+    /// The levels worth measuring on this hardware, nearest first, for `n_cores` cores that are at it at
+    /// once: in each cache and well beyond the last.
     pub fn of(hardware: &Hardware, n_cores: usize) -> Vec<MemoryLevel> {
         let is_data = |cache: &&Cache| cache.kind != CacheKind::Instruction && cache.bytes > 0;
         // Caches of a core that runs several threads list all of them.
@@ -133,7 +135,8 @@ impl MemoryLevel {
             let bytes = cache.bytes / n_sharing as u64 / 2;
             let nearer = levels.last().map_or(0, |level| level.bytes);
             last = last.max(cache.bytes);
-            // Half of one core's share, so that what else there is finds room too; unless that is as much as in the cache before.
+            // Half of one core's share, so that what else there is finds room too; unless that is as much as
+            // in the cache before.
             if bytes > nearer {
                 let (name, capacity) = (format!("L{}", cache.level), Some(cache.bytes));
                 let is_own = cache.threads <= threads_per_core;

@@ -11,7 +11,8 @@ pub fn peak_resident_bytes() -> usize {
     }
     #[cfg(all(unix, not(target_os = "linux")))]
     {
-        // SAFETY: `rusage` is a plain structure for which all zeros is valid; the C library fills it in and keeps nothing.
+        // SAFETY: `rusage` is a plain structure for which all zeros is valid; the C library fills it in and
+        // keeps nothing.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             if libc::getrusage(libc::RUSAGE_SELF, &mut usage) != 0 {
@@ -50,8 +51,8 @@ fn status_bytes(name: &str) -> Option<usize> {
     Some(kib.saturating_mul(1024))
 }
 
-/// How many bytes of a piece of memory the system has given to this process so far: of an allocation, the pages that were
-/// touched. None where the system does not tell.
+/// How many bytes of a piece of memory the system has given to this process so far: of an allocation, the
+/// pages that were touched. None where the system does not tell.
 pub fn resident_bytes_in(memory: &[u8]) -> Option<usize> {
     resident_bytes_at(memory.as_ptr(), memory.len())
 }
@@ -69,8 +70,8 @@ pub(crate) fn resident_bytes_at(pointer: *const u8, bytes: usize) -> Option<usiz
         if bytes == 0 {
             return Some(0);
         }
-        // SAFETY: the address is that of a page, and there is a byte for each page up to the end. The pages themselves are
-        // not touched, and if one is not there the call fails.
+        // SAFETY: the address is that of a page, and there is a byte for each page up to the end. The pages
+        // themselves are not touched, and if one is not there the call fails.
         let failed =
             unsafe { libc::mincore(first as *mut libc::c_void, end - first, states.as_mut_ptr()) } != 0;
         let part = |i: usize| (first + (i + 1) * page).min(end) - (first + i * page).max(start);

@@ -1,13 +1,15 @@
 //! What runs said about one key under one condition, newest first.
 //!
-//! A history keeps the newest [`N_RUNS`] runs. Merging takes the union, so it does not matter in which order, how often
-//! or in which groups histories are merged; where two say different things about one run, the later and longer one counts.
+//! A history keeps the newest [`N_RUNS`] runs. Merging takes the union, so it does not matter in which order,
+//! how often or in which groups histories are merged; where two say different things about one run, the later
+//! and longer one counts.
 //!
-//! **The estimate** is a weighted median over runs. A run counts 3/4 as much as the one after it, because the machine is more
-//! likely to be as it was lately than as it was last month; and a run of few executions counts less than one of many. Of three or more
-//! runs that are long alike, no single one, not even the newest, has half of the weight, so one noisy run cannot spoil the
-//! estimate; and after a change (other clocks, a busy neighbour) two or three runs bring it to where the machine is now. Of
-//! one or two runs, or of a long one among very short ones, the heaviest decides alone.
+//! **The estimate** is a weighted median over runs. A run counts 3/4 as much as the one after it, because the
+//! machine is more likely to be as it was lately than as it was last month; and a run of few executions
+//! counts less than one of many. Of three or more runs that are long alike, no single one, not even the
+//! newest, has half of the weight, so one noisy run cannot spoil the estimate; and after a change (other
+//! clocks, a busy neighbour) two or three runs bring it to where the machine is now. Of one or two runs, or
+//! of a long one among very short ones, the heaviest decides alone.
 
 use super::date::Date;
 use super::summary::Summary;
@@ -28,7 +30,8 @@ const HALF_WEIGHT: f64 = 4.0;
 pub struct RunId(pub u64);
 
 impl RunId {
-    /// The id of a run that this text describes and no other: when it began, in which process, which trace of it.
+    /// The id of a run that this text describes and no other: when it began, in which process, which trace of
+    /// it.
     pub fn of(text: impl fmt::Display) -> RunId {
         let digits = Fingerprint::of(text).to_string();
         RunId(u64::from_str_radix(&digits[..16], 16).unwrap_or(0))
@@ -132,8 +135,8 @@ impl History {
         History(Summary::combined(&parts).map(|summary| Run { id, date, summary }).into_iter().collect())
     }
 
-    /// Runs that are dated later than this count as the oldest from now on, or they would stay the newest for ever. Returns how many
-    /// there were.
+    /// Runs that are dated later than this count as the oldest from now on, or they would stay the newest for
+    /// ever. Returns how many there were.
     pub(super) fn distrust_after(&mut self, date: Date) -> usize {
         let late = self.0.iter_mut().filter(|run| run.date > date);
         let n_late = late.map(|run| run.date = Date::UNKNOWN).count();
@@ -170,7 +173,8 @@ impl History {
         self.weighted(|summary| summary.typical)
     }
 
-    /// How far executions are from that, usually: the larger of the deviation within runs and that between them.
+    /// How far executions are from that, usually: the larger of the deviation within runs and that between
+    /// them.
     pub fn deviation(&self) -> f64 {
         let mut typical: Vec<f64> = self.0.iter().map(|run| run.summary.typical).collect();
         let middle = median(&mut typical);

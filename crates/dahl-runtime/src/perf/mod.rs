@@ -1,11 +1,10 @@
 //! What tasks cost on this machine: measured, kept, and used to say what a plan will take.
 //!
-//! A trace is summed up per *key* (code, unit, shapes) and *condition* (cold or warm caches, how many workers): `observe.rs`,
-//! `summary.rs`.
-//! A *history* combines what several runs said (`history.rs`); for shapes that were never executed a *regression* over sizes
-//! answers (`regression.rs`). [`Models`] asks them in this order, and says which of them answered and how far off it may be.
-//! [`predict()`] executes a plan on a virtual clock with such times (`simulate.rs`). A [`Store`] keeps measurements from one
-//! run to the next.
+//! A trace is summed up per *key* (code, unit, shapes) and *condition* (cold or warm caches, how many
+//! workers): `observe.rs`, `summary.rs`. A *history* combines what several runs said (`history.rs`); for
+//! shapes that were never executed a *regression* over sizes answers (`regression.rs`). [`Models`] asks them
+//! in this order, and says which of them answered and how far off it may be. [`predict()`] executes a plan on
+//! a virtual clock with such times (`simulate.rs`). A [`Store`] keeps measurements from one run to the next.
 //!
 //! ```
 //! use dahl_runtime::perf::{Condition, Date, Key, Models, RunId, Basis};
@@ -19,8 +18,8 @@
 //! assert!(estimate.seconds > 0.0);
 //! ```
 //!
-//! Nothing here decides anything: what is learned changes no plan by itself. Ids and dates of runs come from the caller; the only
-//! look at a clock is that of a writer who waits for the lock of a [`Store`].
+//! Nothing here decides anything: what is learned changes no plan by itself. Ids and dates of runs come from
+//! the caller; the only look at a clock is that of a writer who waits for the lock of a [`Store`].
 
 mod date;
 mod key;

@@ -26,7 +26,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Adds what another entry knows. Sizes follow from the key, so they are the same; should they not be, the larger count.
+    /// Adds what another entry knows. Sizes follow from the key, so they are the same; should they not be,
+    /// the larger count.
     pub(super) fn merge(&mut self, other: &Entry) {
         self.flops = self.flops.max(other.flops);
         self.bytes = self.bytes.max(other.bytes);
@@ -56,7 +57,8 @@ pub enum Basis {
         /// Runs.
         runs: usize,
     },
-    /// This key was measured under another condition only, and what the condition changes was measured for other keys.
+    /// This key was measured under another condition only, and what the condition changes was measured for
+    /// other keys.
     Scaled {
         /// Executions.
         n: u64,
@@ -154,7 +156,8 @@ impl Models {
         self.entries.get(key)
     }
 
-    /// Learns from a trace. Every trace needs a run id of its own; learning twice from the same one changes nothing.
+    /// Learns from a trace. Every trace needs a run id of its own; learning twice from the same one changes
+    /// nothing.
     pub fn learn(&mut self, trace: &Trace, run: RunId, date: Date) {
         for (key, observed) in observe(trace) {
             for (condition, summary) in observed.summaries {
@@ -175,7 +178,8 @@ impl Models {
         self.entries.entry(key).or_default().merge(&added);
     }
 
-    /// Adds everything that other models know. In which order and how often models are merged makes no difference.
+    /// Adds everything that other models know. In which order and how often models are merged makes no
+    /// difference.
     pub fn merge(&mut self, other: &Models) {
         for (key, entry) in &other.entries {
             self.entries.entry(key.clone()).or_default().merge(entry);
@@ -187,8 +191,8 @@ impl Models {
         self.with_histories(|history| history.since(date))
     }
 
-    /// All runs of each key and condition as one. A history keeps few runs: what many short traces of one command said should
-    /// not push out what all others did.
+    /// All runs of each key and condition as one. A history keeps few runs: what many short traces of one
+    /// command said should not push out what all others did.
     pub fn condensed(&self, run: RunId, date: Date) -> Models {
         self.with_histories(|history| history.condensed(run, date))
     }
@@ -206,8 +210,9 @@ impl Models {
         models
     }
 
-    /// What a task is expected to take: its history; else its history under the nearest other condition, scaled; else by other
-    /// shapes of the same code; else a guess. Whatever the numbers, the answer is finite and not negative.
+    /// What a task is expected to take: its history; else its history under the nearest other condition,
+    /// scaled; else by other shapes of the same code; else a guess. Whatever the numbers, the answer is
+    /// finite and not negative.
     pub fn estimate(&self, key: &Key, condition: Condition, flops: f64, bytes: usize) -> Estimate {
         self.by_history(key, condition)
             .or_else(|| self.by_other_condition(key, condition))
@@ -230,8 +235,8 @@ impl Models {
         Some(Estimate { seconds, deviation, basis: Basis::Scaled { n: history.n(), from, factor } })
     }
 
-    /// How much longer executions take under `to` than under `from`, and how much that differs from key to key: for the
-    /// same code, else for any code of the same unit; else nothing is changed.
+    /// How much longer executions take under `to` than under `from`, and how much that differs from key to
+    /// key: for the same code, else for any code of the same unit; else nothing is changed.
     fn factor(&self, key: &Key, from: Condition, to: Condition) -> (f64, f64) {
         let ratio = |entry: &Entry| Some(entry.seconds(to)? / entry.seconds(from)?);
         let ratios = |is_like: &dyn Fn(&Key) -> bool| -> Vec<f64> {
@@ -257,8 +262,8 @@ impl Models {
         is_sound.then_some(Estimate { seconds, deviation: error * seconds, basis })
     }
 
-    /// The law of the keys that are alike, from histories under this condition; where there are too few, under conditions of
-    /// the same warmth, or at last any.
+    /// The law of the keys that are alike, from histories under this condition; where there are too few,
+    /// under conditions of the same warmth, or at last any.
     fn fit(&self, condition: Condition, is_like: impl Fn(&Key) -> bool) -> Option<Regression> {
         let like: Vec<&Entry> =
             self.entries.iter().filter(|(other, _)| is_like(other)).map(|(_, entry)| entry).collect();
@@ -276,7 +281,8 @@ impl Models {
         fits.iter().find(|fit| !fit.is_ratio()).or_else(|| fits.first()).copied()
     }
 
-    /// The rough guess; what is known about other code says whether this machine is faster or slower than that.
+    /// The rough guess; what is known about other code says whether this machine is faster or slower than
+    /// that.
     fn guess(&self, key: &Key, condition: Condition, flops: f64, bytes: usize) -> Estimate {
         let ratio = |(other, entry): (&Key, &Entry)| {
             let (_, history) = nearest(entry, condition).filter(|_| other.unit == key.unit)?;
@@ -290,7 +296,8 @@ impl Models {
     }
 }
 
-/// The history whose condition is the most like this one; of two that are equally unlike it, the smaller condition.
+/// The history whose condition is the most like this one; of two that are equally unlike it, the smaller
+/// condition.
 fn nearest(entry: &Entry, condition: Condition) -> Option<(Condition, &History)> {
     let histories = entry.histories.iter().filter(|(_, history)| !history.runs().is_empty());
     // With the same workers rather than with the same warmth.

@@ -1,11 +1,12 @@
 //! What a trace tells about each key.
 //!
-//! - *Warm-up*: the first tenth of the steps does not count, but at least one step and at most [`MAX_WARM_UP`]. A trace of one step is
-//!   all warm-up.
-//! - *Conditions*: a task that floated to another worker than planned found its inputs in that worker's caches, and was cold.
-//! - *Typical times add up*: outliers are left out key by key, but on a machine that others use too, hardly any step is without
-//!   some. So all typical times are multiplied by one factor, after which the times of a step add up to what the kernels of the median
-//!   step took. On a quiet machine it is one.
+//! - *Warm-up*: the first tenth of the steps does not count, but at least one step and at most
+//!   [`MAX_WARM_UP`]. A trace of one step is all warm-up.
+//! - *Conditions*: a task that floated to another worker than planned found its inputs in that worker's
+//!   caches, and was cold.
+//! - *Typical times add up*: outliers are left out key by key, but on a machine that others use too, hardly
+//!   any step is without some. So all typical times are multiplied by one factor, after which the times of a
+//!   step add up to what the kernels of the median step took. On a quiet machine it is one.
 //!
 //! Tasks add up to steps, so what is kept is what an execution *adds to the median step*, and not its own
 //! mean.
@@ -40,8 +41,8 @@ struct Seen {
     seconds: f64,
 }
 
-/// The executions of a trace by key and condition. Traces of submitted tasks tell nothing: what they found in caches is not
-/// known.
+/// The executions of a trace by key and condition. Traces of submitted tasks tell nothing: what they found in
+/// caches is not known.
 pub fn observe(trace: &Trace) -> BTreeMap<Key, Observed> {
     let scene = &*trace.scene;
     let has_clock = trace.ticks_per_second.is_finite() && trace.ticks_per_second > 0.0;

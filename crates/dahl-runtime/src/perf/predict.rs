@@ -1,7 +1,8 @@
 //! What a step of a plan will take, before it runs.
 //!
-//! Each task gets the time that [`Models`] expects under its condition; then some steps are executed on a virtual clock
-//! (`simulate.rs`) until steps take equally long. A floating task that another worker takes over is cold there.
+//! Each task gets the time that [`Models`] expects under its condition; then some steps are executed on a
+//! virtual clock (`simulate.rs`) until steps take equally long. A floating task that another worker takes
+//! over is cold there.
 //!
 //! Noise is not simulated. With several workers, a real step also waits for whoever was slower this time, so
 //! a prediction is a few percent too low. Beside the steady step it gives the critical path with the reason
@@ -28,7 +29,8 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// What a server core of some gigahertz takes with a trace on, which is also what histories are measured with.
+    /// What a server core of some gigahertz takes with a trace on, which is also what histories are measured
+    /// with.
     fn default() -> Self {
         Costs { task_seconds: 60e-9, wait_seconds: 200e-9 }
     }
@@ -91,8 +93,8 @@ pub struct Prediction {
     pub step_seconds: f64,
     /// Seconds that the first step takes, which overlaps with none before it.
     pub first_step_seconds: f64,
-    /// What a step takes at least: tasks of which each waited for the one before, over the length of one step. It may reach
-    /// back into earlier steps.
+    /// What a step takes at least: tasks of which each waited for the one before, over the length of one
+    /// step. It may reach back into earlier steps.
     pub critical_path: Vec<Link>,
     /// The share of its time that each worker spends in kernels.
     pub busy: Vec<f64>,
@@ -113,8 +115,8 @@ impl Prediction {
 const MIN_STEPS: usize = 12;
 /// Steps of the last.
 const MAX_STEPS: usize = 96;
-/// Executions of a try after the first, at most: each of them is remembered. Where a step has this many tasks, the first steps tell
-/// enough.
+/// Executions of a try after the first, at most: each of them is remembered. Where a step has this many
+/// tasks, the first steps tell enough.
 const MAX_EXECUTIONS: usize = 1 << 20;
 /// Steps after the last that counts, so that the end of the run does not.
 const TAIL: usize = 2;
@@ -123,7 +125,8 @@ const STEADY: f64 = 1e-3;
 /// Steps under way where the order is open.
 const OPEN_DEPTH: usize = 2;
 
-/// Predicts the steps of a plan on these units. Fails for a plan that was not made for the graph or for so many units.
+/// Predicts the steps of a plan on these units. Fails for a plan that was not made for the graph or for so
+/// many units.
 pub fn predict(
     lowered: &Lowered,
     plan: &Plan,
@@ -226,7 +229,8 @@ impl Steady {
         seconds.iter().map(|seconds| if total > 0.0 { seconds / total } else { 0.0 }).collect()
     }
 
-    /// From the last task of the last step that counts, each time to what it waited for, as far back as a step is long.
+    /// From the last task of the last step that counts, each time to what it waited for, as far back as a
+    /// step is long.
     fn critical_path(&self) -> Vec<Link> {
         let executions = &self.run.executions;
         let of_last = executions.iter().enumerate().filter(|(_, one)| one.step + 1 == self.steps.end);

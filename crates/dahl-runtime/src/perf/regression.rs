@@ -1,13 +1,15 @@
 //! Times of shapes that were never measured, from those that were.
 //!
-//! The law is `seconds = a + b·flops + c·bytes` with `a, b, c ≥ 0`: the cost of a call, of computing and of moving. It is fitted
-//! to relative errors (a task of a microsecond counts as much as one of a millisecond), a few times over with less weight on
-//! points that are far off, so that one odd shape does not bend it. Three coefficients that must not be negative
-//! need no iteration: the best fit is among the fits of the seven sets of coefficients that may differ from zero.
+//! The law is `seconds = a + b·flops + c·bytes` with `a, b, c ≥ 0`: the cost of a call, of computing and of
+//! moving. It is fitted to relative errors (a task of a microsecond counts as much as one of a millisecond),
+//! a few times over with less weight on points that are far off, so that one odd shape does not bend it.
+//! Three coefficients that must not be negative need no iteration: the best fit is among the fits of the
+//! seven sets of coefficients that may differ from zero.
 //!
-//! The other law is a *ratio*: so many times the rough guess. It needs one point only. The error that is reported is what a law would
-//! have got wrong: the median relative error at each point of a fit to all the others. Of the two laws the one with the
-//! smaller error is taken, so three coefficients need three different shapes to be believed.
+//! The other law is a *ratio*: so many times the rough guess. It needs one point only. The error that is
+//! reported is what a law would have got wrong: the median relative error at each point of a fit to all the
+//! others. Of the two laws the one with the smaller error is taken, so three coefficients need three
+//! different shapes to be believed.
 
 use crate::robust::median;
 
@@ -16,8 +18,8 @@ pub fn guess(flops: f64, bytes: f64) -> f64 {
     crate::graph::guessed_seconds(amount(flops), amount(bytes))
 }
 
-/// Operations and bytes are counted, so less than one is none; and nothing that is not finite, nothing absurd. Fractions
-/// near zero would give seconds per byte that no time survives.
+/// Operations and bytes are counted, so less than one is none; and nothing that is not finite, nothing
+/// absurd. Fractions near zero would give seconds per byte that no time survives.
 fn amount(number: f64) -> f64 {
     if number >= 1.0 { number.min(1e18) } else { 0.0 }
 }
@@ -58,7 +60,8 @@ pub struct Regression {
     law: Law,
     /// The points it was fitted to.
     pub n: usize,
-    /// The median relative error at a point that it was not fitted to. With a single point, which says nothing about that: 1.
+    /// The median relative error at a point that it was not fitted to. With a single point, which says
+    /// nothing about that: 1.
     pub error: f64,
 }
 
@@ -72,7 +75,8 @@ const NOISE: f64 = 0.1;
 const MAX_FOLDS: usize = 48;
 
 impl Regression {
-    /// Fits a law to the points; nothing if there is none to fit it to. Points that are no measurement are left out.
+    /// Fits a law to the points; nothing if there is none to fit it to. Points that are no measurement are
+    /// left out.
     pub fn fit(points: &[Point]) -> Option<Regression> {
         let is_sound = |point: &&Point| point.seconds.is_finite() && point.seconds > 0.0;
         let points: Vec<Point> = points.iter().filter(is_sound).copied().collect();
@@ -153,7 +157,8 @@ fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The coefficients, none negative and not all zero, with the least weighted squares of `row · coefficients - 1`.
+/// The coefficients, none negative and not all zero, with the least weighted squares of
+/// `row · coefficients - 1`.
 fn non_negative(rows: &[[f64; 3]], weights: &[f64]) -> Option<[f64; 3]> {
     let mut normal = [[0.0; 3]; 3];
     let mut right = [0.0; 3];
@@ -174,8 +179,8 @@ fn non_negative(rows: &[[f64; 3]], weights: &[f64]) -> Option<[f64; 3]> {
     feasible.map(|fit| (loss(&fit), fit)).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fit)| fit)
 }
 
-/// Solves the normal equations for the coefficients of which `set` has the bit; the others are zero. Nothing where they are
-/// (nearly) dependent: a smaller set does as well.
+/// Solves the normal equations for the coefficients of which `set` has the bit; the others are zero. Nothing
+/// where they are (nearly) dependent: a smaller set does as well.
 fn solve(normal: &[[f64; 3]; 3], right: &[f64; 3], set: usize) -> Option<[f64; 3]> {
     let vars: Vec<usize> = (0..3).filter(|i| set & (1 << i) != 0).collect();
     let n = vars.len();

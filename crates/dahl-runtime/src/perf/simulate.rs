@@ -1,11 +1,12 @@
 //! Executing a plan on a virtual clock.
 //!
-//! Workers do what the engines make them do. With a plan, each walks its list, step after step, and waits for what its next task
-//! needs; one that waits takes over a floating task whose inputs are there. Without, whoever is free takes the first ready task
-//! of the oldest step. The same input gives the same run: ties go to the lower worker and the lower task.
+//! Workers do what the engines make them do. With a plan, each walks its list, step after step, and waits for
+//! what its next task needs; one that waits takes over a floating task whose inputs are there. Without,
+//! whoever is free takes the first ready task of the oldest step. The same input gives the same run: ties go
+//! to the lower worker and the lower task.
 //!
-//! Not modelled: copies between memories, the program's time between steps (only that it is [`Setup::depth`] steps ahead at
-//! most), and which scheduler an open plan asks for.
+//! Not modelled: copies between memories, the program's time between steps (only that it is [`Setup::depth`]
+//! steps ahead at most), and which scheduler an open plan asks for.
 
 use super::predict::Costs;
 use crate::graph::{Edge, EdgeKind, TaskId};
@@ -120,7 +121,8 @@ struct Simulation<'a> {
     open: Option<Open>,
 }
 
-/// What an open order needs: how many predecessors each task still waits for, who waits for it, and what is ready.
+/// What an open order needs: how many predecessors each task still waits for, who waits for it, and what is
+/// ready.
 struct Open {
     unmet: Vec<Vec<u32>>,
     outgoing: Vec<Vec<(usize, usize)>>,
@@ -291,7 +293,8 @@ impl<'a> Simulation<'a> {
         self.looks.push(Reverse((ordered(end), worker)));
     }
 
-    /// What an execution that starts now waited for last. Being busy goes before waiting, where both end at once.
+    /// What an execution that starts now waited for last. Being busy goes before waiting, where both end at
+    /// once.
     fn cause(&self, worker: usize, task: usize, step: usize) -> (Option<usize>, Why) {
         let busy = self.last[worker].map(|last| (self.executions[last].end, last, Why::Worker));
         let depth = step.checked_sub(self.setup.depth.max(1)).and_then(|before| {

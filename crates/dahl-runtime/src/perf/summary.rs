@@ -1,13 +1,14 @@
 //! What the executions of one task took in one run, in a few numbers.
 //!
-//! Times of tasks have a floor, noise above it, now and then an execution in which the system took the core away, and phases:
-//! shared hardware runs the same code at another speed for seconds or minutes. So nothing here is a plain mean over
-//! everything.
+//! Times of tasks have a floor, noise above it, now and then an execution in which the system took the core
+//! away, and phases: shared hardware runs the same code at another speed for seconds or minutes. So nothing
+//! here is a plain mean over everything.
 //!
-//! - *Outliers*: executions that take longer than the median and [`OUTLIER_SIGMAS`] deviations are counted and left out; if more
-//!   than one in ten does, that is no exception but how it is, and all count.
-//! - *Typical*: the median of the means of up to [`N_BLOCKS`] stretches of executions. Steps are sums of tasks, and means add up
-//!   where medians do not; the median over stretches follows the phase that lasted longest, as the median step does.
+//! - *Outliers*: executions that take longer than the median and [`OUTLIER_SIGMAS`] deviations are counted
+//!   and left out; if more than one in ten does, that is no exception but how it is, and all count.
+//! - *Typical*: the median of the means of up to [`N_BLOCKS`] stretches of executions. Steps are sums of
+//!   tasks, and means add up where medians do not; the median over stretches follows the phase that lasted
+//!   longest, as the median step does.
 
 use crate::robust::{deviation, median, weighted_median};
 use crate::words::Words;
@@ -27,10 +28,11 @@ const MIN_BLOCK: usize = 4;
 pub struct Summary {
     /// Executions that count.
     pub n: u64,
-    /// Executions that took so long that something else must have happened; they are in none of the other numbers.
+    /// Executions that took so long that something else must have happened; they are in none of the other
+    /// numbers.
     pub n_outliers: u64,
-    /// What one execution adds to a step: the median of the means of stretches; of executions in a trace, scaled so that a
-    /// step's sum is that of the median step.
+    /// What one execution adds to a step: the median of the means of stretches; of executions in a trace,
+    /// scaled so that a step's sum is that of the median step.
     pub typical: f64,
     /// The median execution.
     pub median: f64,
@@ -43,8 +45,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sums up executions in the order in which they happened; nothing if there are none. What is no time (negative or not finite)
-    /// is left out.
+    /// Sums up executions in the order in which they happened; nothing if there are none. What is no time
+    /// (negative or not finite) is left out.
     pub fn of(seconds: &[f64]) -> Option<Summary> {
         let times: Vec<f64> =
             seconds.iter().copied().filter(|time| time.is_finite() && *time >= 0.0).collect();
@@ -73,7 +75,8 @@ impl Summary {
         })
     }
 
-    /// Sums up what several stretches of one run said; nothing if there are none. A stretch counts as much as it has executions.
+    /// Sums up what several stretches of one run said; nothing if there are none. A stretch counts as much as
+    /// it has executions.
     pub fn combined(parts: &[Summary]) -> Option<Summary> {
         let total: f64 = parts.iter().map(|part| part.n as f64).sum();
         let middle = |of: &dyn Fn(&Summary) -> f64| {

@@ -11,7 +11,8 @@ impl Fingerprint {
         Fingerprint::of(Recorded(graph))
     }
 
-    /// The hash of a lowered graph: its buffers, its tasks and what they touch, from which everything else follows.
+    /// The hash of a lowered graph: its buffers, its tasks and what they touch, from which everything else
+    /// follows.
     pub fn of_lowered(lowered: &Lowered) -> Self {
         let mut hash = Fingerprint::start();
         let mut add = |number: usize| hash.add(number);

@@ -1,12 +1,12 @@
 //! Plans: how tasks are cut, who executes what in which order, and where each buffer lies.
 //!
-//! A [`Cut`] fixes tiling, implementations, layouts and reduction groups: everything that bits depend on. It comes
-//! before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and offsets
-//! ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers where bits are
-//! concerned. Both together are written to and read from a [`PlanFile`].
+//! A [`Cut`] fixes tiling, implementations, layouts and reduction groups: everything that bits depend on. It
+//! comes before lowering; a [`Plan`] of the lowered graph then fixes units and order ([`Placement`]) and
+//! offsets ([`MemoryPlan`]). The defaults come from fast heuristics that never look at the number of workers
+//! where bits are concerned. Both together are written to and read from a [`PlanFile`].
 //!
-//! Planning does no I/O and is deterministic. The memory a step needs (MEM_MAX) is [`MemoryPlan::bytes`], which is
-//! known before anything runs. A memory plan holds for its order only, so a [`Plan`] has both.
+//! Planning does no I/O and is deterministic. The memory a step needs (MEM_MAX) is [`MemoryPlan::bytes`],
+//! which is known before anything runs. A memory plan holds for its order only, so a [`Plan`] has both.
 
 mod place;
 mod memory;
@@ -57,7 +57,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see [`Placement`]).
+    /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see
+    /// [`Placement`]).
     pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Result<Self> {
         Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::Some)))
     }
@@ -91,8 +92,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a unit must
-    /// be there.
+    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a
+    /// unit must be there.
     pub fn check_machine(&self, machine: &Machine) -> Result<()> {
         let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
         for (memory, limit) in machine.limits.iter().enumerate() {
@@ -123,7 +124,8 @@ impl Plan {
     }
 }
 
-/// A recorded step with everything that was decided about it: what a session needs, and what a plan file holds.
+/// A recorded step with everything that was decided about it: what a session needs, and what a plan file
+/// holds.
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// What bits depend on.

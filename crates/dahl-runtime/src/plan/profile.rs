@@ -1,8 +1,9 @@
 //! How much of a plan's memory is in use while a step goes on.
 //!
-//! A temporary buffer is in use from the first task that touches it to the last, in the order of the plan. Buffers that are in use
-//! at the same time never share memory, so no moment needs more than [`MemoryPlan::bytes`](super::MemoryPlan): what lies
-//! between the two is lost to gaps, and to tasks of other workers that could come at another moment.
+//! A temporary buffer is in use from the first task that touches it to the last, in the order of the plan.
+//! Buffers that are in use at the same time never share memory, so no moment needs more than
+//! [`MemoryPlan::bytes`](super::MemoryPlan): what lies between the two is lost to gaps, and to tasks of other
+//! workers that could come at another moment.
 
 use super::Planned;
 use super::memory::users;
@@ -12,10 +13,11 @@ use crate::graph::{BufferKind, TaskId};
 /// The memory of a step, task by task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {
-    /// Bytes of ports and outputs, which are in use all the time: one version for each step that may be under way.
+    /// Bytes of ports and outputs, which are in use all the time: one version for each step that may be under
+    /// way.
     pub ring_bytes: usize,
-    /// All tasks in the order of the plan (as recorded, where it leaves the order open), with the bytes that are in use during each,
-    /// those of the rings included.
+    /// All tasks in the order of the plan (as recorded, where it leaves the order open), with the bytes that
+    /// are in use during each, those of the rings included.
     pub in_use: Vec<(TaskId, usize)>,
 }
 

@@ -1,8 +1,9 @@
 //! Which tasks find their inputs in their worker's caches.
 //!
-//! A worker executes its list in order, so what it touched between two uses of a buffer is known before the run. If that is
-//! less than its caches hold, and nobody else wrote the buffer meanwhile, the second use is *warm*. It is a coarse picture of a
-//! cache, good enough to tell two kinds of executions apart whose times differ.
+//! A worker executes its list in order, so what it touched between two uses of a buffer is known before the
+//! run. If that is less than its caches hold, and nobody else wrote the buffer meanwhile, the second use is
+//! *warm*. It is a coarse picture of a cache, good enough to tell two kinds of executions apart whose times
+//! differ.
 
 use super::{Order, Plan};
 use crate::graph::{Lowered, TaskId};
@@ -11,8 +12,8 @@ use crate::graph::{Lowered, TaskId};
 const CACHE_BYTES: u64 = 1 << 20;
 
 impl Plan {
-    /// For each task, whether less than half of what it reads is in its worker's caches. Where the order is open nobody
-    /// knows, and all tasks are cold.
+    /// For each task, whether less than half of what it reads is in its worker's caches. Where the order is
+    /// open nobody knows, and all tasks are cold.
     pub fn cold(&self, lowered: &Lowered) -> Vec<bool> {
         let n_tasks = lowered.tasks().len();
         let Order::Planned(placement) = &self.order else { return vec![true; n_tasks] };
@@ -31,8 +32,8 @@ impl Plan {
     }
 }
 
-/// Who has touched a buffer since it was last written, the writer included: the worker, and the bytes that it had touched then. They
-/// are few, however many workers there are.
+/// Who has touched a buffer since it was last written, the writer included: the worker, and the bytes that it
+/// had touched then. They are few, however many workers there are.
 type Holders = Vec<(usize, u64)>;
 
 /// Executes a task, and says whether it was cold.

@@ -8,7 +8,8 @@ use crate::schedule::SchedulerKind;
 /// Who decides which worker executes what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// A plan made before the run, replayed for every step. A worker that waits may take over tasks that float.
+    /// A plan made before the run, replayed for every step. A worker that waits may take over tasks that
+    /// float.
     #[default]
     Replay,
     /// A plan made before the run, in which nothing floats.

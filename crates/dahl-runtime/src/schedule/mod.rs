@@ -1,11 +1,11 @@
 //! Schedulers: who takes which ready task, where a plan leaves that open.
 //!
-//! A dynamic run keeps count of what each task still waits for; when nothing is left, the task is *ready* and given
-//! to a [`Scheduler`], which hands it to a worker that asks. Schedulers know nothing of kernels, memory or time, and
-//! results do not depend on them: bits come from the cut alone.
+//! A dynamic run keeps count of what each task still waits for; when nothing is left, the task is *ready* and
+//! given to a [`Scheduler`], which hands it to a worker that asks. Schedulers know nothing of kernels, memory
+//! or time, and results do not depend on them: bits come from the cut alone.
 //!
-//! Two steps may be under way at once. A scheduler keeps their tasks apart by the step's *turn*, its lowest bit, and
-//! prefers the older step, so that steps end in order.
+//! Two steps may be under way at once. A scheduler keeps their tasks apart by the step's *turn*, its lowest
+//! bit, and prefers the older step, so that steps end in order.
 
 mod eager;
 mod priority;
@@ -22,8 +22,8 @@ use std::fmt;
 
 /// Where ready tasks wait for a worker. All methods may be called by any number of threads at once.
 pub trait Scheduler: Send + Sync {
-    /// A task has become ready. `by` is the worker whose work made it so, which has its inputs in its cache; none for
-    /// the first tasks of a step.
+    /// A task has become ready. `by` is the worker whose work made it so, which has its inputs in its cache;
+    /// none for the first tasks of a step.
     fn push(&self, task: TaskId, turn: usize, by: Option<usize>);
 
     /// A task for `worker`, and its turn; those of the turn `older` first.

@@ -5,8 +5,8 @@ use crate::graph::Lowered;
 /// A priority for every task: higher goes first.
 ///
 /// Priorities that were recorded (see [`Graph::set_priority`](crate::graph::Graph::set_priority)) come before
-/// everything else. Among equal ones, the longest chain of estimated work from the task to the end of the step
-/// decides: what much work waits for must not wait itself.
+/// everything else. Among equal ones, the longest chain of estimated work from the task to the end of the
+/// step decides: what much work waits for must not wait itself.
 pub fn priorities(lowered: &Lowered) -> Vec<f64> {
     let tasks = lowered.tasks();
     let mut chain: Vec<f64> = tasks.iter().map(|task| task.estimated_seconds()).collect();

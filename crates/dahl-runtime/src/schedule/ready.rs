@@ -1,10 +1,11 @@
 //! A set of ready tasks in order of priority, without a lock.
 //!
-//! Tasks are numbered by rank, the most urgent first, and the set is a bit per rank. Adding sets a bit; taking finds
-//! the first (or last) bit that is set and clears it, which only one thread can do.
+//! Tasks are numbered by rank, the most urgent first, and the set is a bit per rank. Adding sets a bit;
+//! taking finds the first (or last) bit that is set and clears it, which only one thread can do.
 //!
-//! Memory order: a bit is set with `Release` and cleared with `Acquire`, so whoever takes a task sees what was done
-//! before it was added. Other bits of the same word are changed by read-modify-writes only, which pass that on.
+//! Memory order: a bit is set with `Release` and cleared with `Acquire`, so whoever takes a task sees what
+//! was done before it was added. Other bits of the same word are changed by read-modify-writes only, which
+//! pass that on.
 
 use crate::graph::TaskId;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! Every worker takes its own tasks, the most urgent first, and those of others when it has none.
 //!
-//! What a worker makes ready is its own, because it has the data in its cache; the first tasks of a step are shared
-//! out by a given home. A thief takes the least urgent task of its victim: the owner would come to it last, and its
-//! data is least likely to be in the owner's cache still.
+//! What a worker makes ready is its own, because it has the data in its cache; the first tasks of a step are
+//! shared out by a given home. A thief takes the least urgent task of its victim: the owner would come to it
+//! last, and its data is least likely to be in the owner's cache still.
 
 use super::Scheduler;
 use super::ready::{Ranks, ReadySet};

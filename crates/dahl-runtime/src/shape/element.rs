@@ -1,7 +1,8 @@
-//! Element types. The type is a value ([`Dtype`]) at boundaries and a type parameter ([`Element`]) in kernels.
+//! Element types. The type is a value ([`Dtype`]) at boundaries and a type parameter ([`Element`]) in
+//! kernels.
 //!
-//! All types are in the list at the end of this file and nowhere else; what must be chosen by a [`Dtype`] goes
-//! through [`Dtype::with`].
+//! All types are in the list at the end of this file and nowhere else; what must be chosen by a [`Dtype`]
+//! goes through [`Dtype::with`].
 
 use std::fmt;
 
@@ -32,8 +33,9 @@ pub trait Element:
     /// Whether both have the same bits: unlike `==`, this tells the zeros apart and recognises a NaN.
     fn same_bits(self, other: Self) -> bool;
 
-    /// How many steps from one representable number to the next lie between two (units in the last place). The two zeros are the
-    /// same place, the step after the largest number is infinity, and a NaN is as far away as can be.
+    /// How many steps from one representable number to the next lie between two (units in the last place).
+    /// The two zeros are the same place, the step after the largest number is infinity, and a NaN is as far
+    /// away as can be.
     fn ulps(self, other: Self) -> u64;
 }
 

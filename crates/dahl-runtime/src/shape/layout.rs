@@ -16,14 +16,14 @@ pub enum Layout {
     /// innermost: `[n / lanes][other dimensions][n % lanes]`. The last group is padded to full width; the
     /// padding lanes hold unspecified finite or non-finite values which no kernel may let into a result.
     Lanes(usize),
-    /// This many elements between neighbours, per dimension: a view that is transposed or leaves out elements.
-    /// Tile buffers never lie like this; arrays that a program submits a task on may.
+    /// This many elements between neighbours, per dimension: a view that is transposed or leaves out
+    /// elements. Tile buffers never lie like this; arrays that a program submits a task on may.
     Strided([usize; MAX_RANK]),
 }
 
 impl Layout {
-    /// Elements that a tile of this region takes up, padding included. A number that does not fit is saturated, as that of a
-    /// [`Shape`](super::Shape) is.
+    /// Elements that a tile of this region takes up, padding included. A number that does not fit is
+    /// saturated, as that of a [`Shape`](super::Shape) is.
     pub fn len(self, tile: &Region) -> usize {
         match self {
             Layout::RowMajor => tile.len(),

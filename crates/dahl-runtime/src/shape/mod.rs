@@ -1,5 +1,5 @@
-//! What arrays are made of: element types, shapes, regions and memory layouts. Numbers and names only; nothing here
-//! holds memory.
+//! What arrays are made of: element types, shapes, regions and memory layouts. Numbers and names only;
+//! nothing here holds memory.
 
 mod element;
 mod region;
@@ -45,7 +45,8 @@ impl Shape {
     /// Number of elements (1 for a scalar).
     #[inline]
     pub fn len(&self) -> usize {
-        // A number that does not fit is more than any memory holds; saturated, it is refused where it is needed.
+        // A number that does not fit is more than any memory holds; saturated, it is refused where it is
+        // needed.
         self.iter().fold(1, |len: usize, &extent| len.saturating_mul(extent))
     }
 
@@ -57,8 +58,8 @@ impl Shape {
 }
 
 impl PartialEq for Shape {
-    /// Extents beyond the rank are zero, so all are compared, without a branch per extent: submission does this
-    /// several times per task.
+    /// Extents beyond the rank are zero, so all are compared, without a branch per extent: submission does
+    /// this several times per task.
     #[inline]
     fn eq(&self, other: &Shape) -> bool {
         self.rank == other.rank && differences(&self.dims, &other.dims) == 0

@@ -110,7 +110,8 @@ impl Region {
         other.is_empty() || (0..self.rank()).all(|i| self.lo[i] <= other.lo[i] && other.hi[i] <= self.hi[i])
     }
 
-    /// The same box with another range in dimension `dim`; a range that ends before it starts counts as empty.
+    /// The same box with another range in dimension `dim`; a range that ends before it starts counts as
+    /// empty.
     #[inline]
     pub fn with_range(&self, dim: usize, range: Range<usize>) -> Region {
         debug_assert!(dim < self.rank(), "dimension {dim} of {}", self.rank());

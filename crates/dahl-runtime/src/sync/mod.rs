@@ -1,8 +1,9 @@
 //! The synchronisation primitives of this crate: the standard library's, or others under test.
 //!
-//! Everything concurrent goes through this module. The `shuttle` feature puts shuttle's primitives here, to explore
-//! schedules. `--cfg dahl_tsan` puts plain ones here whose every step ThreadSanitizer sees: it cannot see into the
-//! standard library, which is compiled without it, and would report everything that a lock protects.
+//! Everything concurrent goes through this module. The `shuttle` feature puts shuttle's primitives here, to
+//! explore schedules. `--cfg dahl_tsan` puts plain ones here whose every step ThreadSanitizer sees: it cannot
+//! see into the standard library, which is compiled without it, and would report everything that a lock
+//! protects.
 
 #[cfg(dahl_tsan)]
 mod visible;
@@ -31,7 +32,8 @@ pub use shuttle::{
 #[cfg(feature = "shuttle")]
 pub use std::sync::OnceLock;
 
-/// Locks a mutex whose data cannot be left half-changed: no lock of this crate is held while foreign code runs.
+/// Locks a mutex whose data cannot be left half-changed: no lock of this crate is held while foreign code
+/// runs.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

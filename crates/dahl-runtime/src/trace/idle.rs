@@ -1,10 +1,11 @@
 //! Why workers idled, found out from what happened.
 //!
-//! A gap of a worker ends with a task (and the copies made for it). What the task waited for is known: the release of
-//! its step, and every task that an edge leads from. If the step was released within the gap, the worker waited for
-//! the program until then. If one of the predecessors ended within the gap, the one that ended last is what the
-//! worker waited for until then. What remains of a gap is the runtime's own: choosing, waking up, recording, or a core
-//! that the system gave to somebody else; unless another worker was copying into the same memory.
+//! A gap of a worker ends with a task (and the copies made for it). What the task waited for is known: the
+//! release of its step, and every task that an edge leads from. If the step was released within the gap, the
+//! worker waited for the program until then. If one of the predecessors ended within the gap, the one that
+//! ended last is what the worker waited for until then. What remains of a gap is the runtime's own: choosing,
+//! waking up, recording, or a core that the system gave to somebody else; unless another worker was copying
+//! into the same memory.
 
 use super::{Dispatch, Trace, Transfer};
 use crate::graph::{Edge, EdgeKind, TaskId};
@@ -76,8 +77,8 @@ struct Known<'a> {
 }
 
 impl Trace {
-    /// Why each worker idled, in order. Time before a worker's first event is not explained: what came before is not
-    /// in the trace.
+    /// Why each worker idled, in order. Time before a worker's first event is not explained: what came before
+    /// is not in the trace.
     pub fn idle(&self) -> Vec<Vec<Idle>> {
         let events = self.workers.iter().flatten();
         let mut incoming = vec![Vec::new(); self.scene.tasks.len()];

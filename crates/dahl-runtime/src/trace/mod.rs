@@ -1,12 +1,13 @@
 //! What happened when: every executed task with its worker, start and end, and why workers idled in between.
 //!
-//! Workers write into rings of their own (`recorder.rs`) that were allocated before the run; when one is full, its
-//! oldest events are overwritten, so that a trace can stay on for a run of any length. What is recorded is only
-//! who executed what when. Why a worker idled follows from that and from the edges of the graph (`idle.rs`), and is
-//! found out when somebody asks.
+//! Workers write into rings of their own (`recorder.rs`) that were allocated before the run; when one is
+//! full, its oldest events are overwritten, so that a trace can stay on for a run of any length. What is
+//! recorded is only who executed what when. Why a worker idled follows from that and from the edges of the
+//! graph (`idle.rs`), and is found out when somebody asks.
 //!
-//! A [`Trace`] is self-contained: it brings the names of tasks, workers and memories along. What reads traces (files,
-//! statistics, reports, exports for the viewers of others) is the crate `dahl-trace`; recording needs none of it.
+//! A [`Trace`] is self-contained: it brings the names of tasks, workers and memories along. What reads traces
+//! (files, statistics, reports, exports for the viewers of others) is the crate `dahl-trace`; recording needs
+//! none of it.
 
 mod clock;
 pub(crate) mod recorder;

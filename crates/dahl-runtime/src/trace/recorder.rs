@@ -1,18 +1,20 @@
 //! Where a worker writes down what it does: a ring of the newest events.
 //!
-//! Only the worker writes its ring, with relaxed stores, which are plain ones; recording costs two looks at the clock
-//! and three stores. Because the fields are atomics, others may look at any time, also while a run is under way: the
-//! slot of the task that is being executed has its start already, but still the end of something earlier.
+//! Only the worker writes its ring, with relaxed stores, which are plain ones; recording costs two looks at
+//! the clock and three stores. Because the fields are atomics, others may look at any time, also while a run
+//! is under way: the slot of the task that is being executed has its start already, but still the end of
+//! something earlier.
 
 use super::{Event, Transfer, ticks};
 use crate::graph::TaskId;
 use crate::machine::MemoryId;
-// The standard atomics also under shuttle: nothing is decided by what is recorded, so no schedule depends on it.
+// The standard atomics also under shuttle: nothing is decided by what is recorded, so no schedule depends on
+// it.
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Set in the task number of a slot that holds a transfer: then come 5 bits for the memory it came from and 26 for the
-/// block.
+/// Set in the task number of a slot that holds a transfer: then come 5 bits for the memory it came from and
+/// 26 for the block.
 const TRANSFER: u32 = 1 << 31;
 const BLOCK_BITS: u32 = 26;
 /// Blocks that transfers can be recorded of.
@@ -156,8 +158,8 @@ impl Recorder {
     }
 }
 
-/// The ring, filled with something other than zeros, so that its memory is there before the run and not only when
-/// the first events arrive.
+/// The ring, filled with something other than zeros, so that its memory is there before the run and not only
+/// when the first events arrive.
 fn slots_for(capacity: usize) -> Box<[Slot]> {
     let empty = || Slot { what: AtomicU64::new(u64::MAX), start: AtomicU64::new(0), end: AtomicU64::new(1) };
     (0..capacity.next_power_of_two()).map(|_| empty()).collect()

@@ -11,20 +11,21 @@ pub struct Usage {
     pub n_steps: usize,
     /// Share of the workers' time outside kernels (waiting, scheduling, tracing), over all steps together.
     pub overhead: f64,
-    /// The same share in the median step. Where the system takes a core away for milliseconds, the others wait;
-    /// that is in the mean, and hardly in the median.
+    /// The same share in the median step. Where the system takes a core away for milliseconds, the others
+    /// wait; that is in the mean, and hardly in the median.
     pub median_overhead: f64,
     /// Seconds of the median step.
     pub median_step_seconds: f64,
-    /// Share of the workers' time that they waited for a step which the program had not fed yet, over all steps together; a
-    /// part of the overhead.
+    /// Share of the workers' time that they waited for a step which the program had not fed yet, over all
+    /// steps together; a part of the overhead.
     pub stall: f64,
 }
 
 impl Trace {
-    /// How the time of complete steps was spent. A worker's time in a step goes from its first event of the step to its
-    /// first event of the next. One that had nothing to do in a step waited: the time between two steps of its own
-    /// is that of all steps from the one to the other, in equal parts. Workers that hardly ever had anything to do do not count.
+    /// How the time of complete steps was spent. A worker's time in a step goes from its first event of the
+    /// step to its first event of the next. One that had nothing to do in a step waited: the time between two
+    /// steps of its own is that of all steps from the one to the other, in equal parts. Workers that hardly
+    /// ever had anything to do do not count.
     pub fn usage(&self) -> Usage {
         let workers: Vec<BTreeMap<u32, Spent>> =
             self.workers.iter().map(|events| self.spent(events)).collect();
@@ -58,7 +59,8 @@ impl Trace {
         }
     }
 
-    /// What a worker spent in each of its steps but the first, which may have lost its beginning, and the last, which has no next.
+    /// What a worker spent in each of its steps but the first, which may have lost its beginning, and the
+    /// last, which has no next.
     fn spent(&self, events: &[Event]) -> BTreeMap<u32, Spent> {
         // Where it first works on a later step than before.
         let mut newest = None;
@@ -83,7 +85,8 @@ impl Trace {
         steps
     }
 
-    /// Ticks of the gap between `free` and an event, the first of its step, in which the program had not released the step.
+    /// Ticks of the gap between `free` and an event, the first of its step, in which the program had not
+    /// released the step.
     fn stalled(&self, free: u64, event: &Event) -> u64 {
         let at = self.releases.partition_point(|release| release.steps <= u64::from(event.step));
         // A release after the task began is another one: the one that let it begin is no longer remembered.
@@ -125,7 +128,8 @@ mod tests {
             let workers = vec![worker(), worker()];
             Trace { workers, releases, ticks_per_second: 1.0, ..Trace::default() }.usage().stall
         };
-        // Steps 1 and 2 are complete: 200 ticks of each worker. Step 2 was released after 50 of the 60 that nothing was done in.
+        // Steps 1 and 2 are complete: 200 ticks of each worker. Step 2 was released after 50 of the 60 that
+        // nothing was done in.
         assert_eq!(stall(&[(2, 0), (4, 250)]), 0.25);
         // Before the workers were free, and at a time that is not known.
         assert_eq!(stall(&[(2, 0), (4, 150)]), 0.0);

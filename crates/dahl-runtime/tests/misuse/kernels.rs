@@ -25,8 +25,8 @@ fn assert_task_error(error: &Error, text: &str) {
 /// Elementwise work although only the rows are indexed alike.
 static STRETCH: Codelet = Codelet::new("stretch", "x[i,j] -> y[i,k]", 0.0, &[reference(copy)]);
 
-/// The tile of a window says how far apart its rows lie. Elementwise work beyond its region would read what belongs to
-/// others, and in the last row what belongs to nobody.
+/// The tile of a window says how far apart its rows lie. Elementwise work beyond its region would read what
+/// belongs to others, and in the last row what belongs to nobody.
 #[test]
 fn elementwise_work_ends_with_the_region_of_a_window() -> Result<()> {
     let runtime = runtime();

@@ -1,5 +1,5 @@
-//! Programs of safe code that would write where they must not, race, hang or compute nonsense, if nobody refused them.
-//! Each is a mistake that somebody could make, or try.
+//! Programs of safe code that would write where they must not, race, hang or compute nonsense, if nobody
+//! refused them. Each is a mistake that somebody could make, or try.
 
 #![cfg(not(feature = "shuttle"))]
 

@@ -20,8 +20,8 @@ fn through(role: Role) -> Graph {
     graph
 }
 
-/// A plan keeps no room for state, room for one version of what is temporary, and for every version of a port or an
-/// output. So it is no plan for a graph that is the same but for what an array is for.
+/// A plan keeps no room for state, room for one version of what is temporary, and for every version of a port
+/// or an output. So it is no plan for a graph that is the same but for what an array is for.
 #[test]
 fn a_plan_is_refused_where_an_array_is_for_something_else() {
     let roles = [Role::Temporary, Role::State(StateId(0)), Role::State(StateId(1)), Role::Output];
@@ -45,7 +45,8 @@ fn a_plan_is_refused_where_an_array_is_for_something_else() {
     }
 }
 
-/// Two arrays for one state have no edges between them: tasks of both would write the same memory at the same time.
+/// Two arrays for one state have no edges between them: tasks of both would write the same memory at the same
+/// time.
 #[test]
 fn a_state_is_recorded_once() {
     let mut store = Store::new();

@@ -20,7 +20,8 @@ fn a_pool_has_workers() {
     assert_eq!(Runtime::new(&machine).err().expect("refused").kind(), ErrorKind::Usage);
 }
 
-/// Where a block is valid is a bit per memory; a memory without a bit would wait for ever, or never be written.
+/// Where a block is valid is a bit per memory; a memory without a bit would wait for ever, or never be
+/// written.
 #[test]
 fn a_memory_has_a_number_that_a_run_can_tell() -> Result<()> {
     let mut graph = Graph::new(2);

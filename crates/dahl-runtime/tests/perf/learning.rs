@@ -5,7 +5,8 @@ use dahl_runtime::perf::{Basis, MAX_WARM_UP, observe};
 use dahl_runtime::trace::{Dispatch, Event, Scene, TaskInfo, Trace, WorkerInfo};
 use std::sync::Arc;
 
-/// A trace at a nanosecond per tick: `nanos(worker, task, step)` for every execution of two tasks by their workers.
+/// A trace at a nanosecond per tick: `nanos(worker, task, step)` for every execution of two tasks by their
+/// workers.
 fn trace(
     n_steps: u32,
     n_workers: usize,
@@ -86,7 +87,8 @@ fn executions_in_which_the_core_was_taken_away_are_counted_and_left_out() {
 
 #[test]
 fn typical_times_add_up_to_the_median_step() {
-    // In every step another one of the twenty tasks takes ten times as long: too rare for each of them, but in every step.
+    // In every step another one of the twenty tasks takes ten times as long: too rare for each of them, but
+    // in every step.
     let tasks = (0..20).map(|i| task(&i.to_string(), false, 0)).collect();
     let trace = trace(400, 1, tasks, |_, task, step| if step % 20 == task { 10_000 } else { 1000 });
     let observed = observe(&trace);

@@ -14,7 +14,8 @@ fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Called in processes of their own by the tests below, in the folder of the store, with a file that says how often.
+/// Called in processes of their own by the tests below, in the folder of the store, with a file that says how
+/// often.
 #[test]
 #[ignore = "a part of other tests"]
 fn adds_where_it_is_called() {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 pub const STEPS: u64 = 6;
 
-/// `y = x w`, two copies of it, `out = p y` summed over a cut axis, and `w += 1`: tiles, partial results, memory that
-/// is shared, and edges from step to step.
+/// `y = x w`, two copies of it, `out = p y` summed over a cut axis, and `w += 1`: tiles, partial results,
+/// memory that is shared, and edges from step to step.
 pub struct Case {
     pub graph: Graph,
     x: Var,
@@ -101,8 +101,8 @@ pub fn pool(workers: usize) -> Arc<Pool> {
     Arc::new(Pool::new(&Machine::with_workers(workers).units).unwrap())
 }
 
-/// Checks that the tasks that were executed are those of the text: each unit's in its order, and those that float once
-/// per step, whoever executed them.
+/// Checks that the tasks that were executed are those of the text: each unit's in its order, and those that
+/// float once per step, whoever executed them.
 pub fn follows(text: &str, executed: &[Vec<usize>]) -> bool {
     let (mut order, mut floating) = (vec![Vec::new(); executed.len()], Vec::new());
     for line in text.lines().filter(|line| line.starts_with("run ")) {

@@ -1,5 +1,5 @@
-//! Plan files: what is written is read back and executed to the letter, and whatever cannot be executed is refused in
-//! a sentence with its line.
+//! Plan files: what is written is read back and executed to the letter, and whatever cannot be executed is
+//! refused in a sentence with its line.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -85,7 +85,8 @@ fn an_open_order_is_written_and_read_too() {
     refused(&with_word(&text, "machine ", 5, "3").0, &["memories [3, 0], and these are in [0, 0]"]);
 }
 
-/// Every pair of neighbours swapped, every task moved and every task floating or no more: either refused, or executed as it says.
+/// Every pair of neighbours swapped, every task moved and every task floating or no more: either refused, or
+/// executed as it says.
 fn try_edits(text: &str) -> (usize, usize) {
     let case = Case::new(8);
     let pool = pool(2);

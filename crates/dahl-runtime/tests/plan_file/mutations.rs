@@ -6,7 +6,8 @@ use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{PlanFile, Planned};
 use proptest::prelude::*;
 
-/// No two buffers share memory unless every task of the one comes before every task of the other; by brute force.
+/// No two buffers share memory unless every task of the one comes before every task of the other; by brute
+/// force.
 fn is_safe(planned: &Planned) -> bool {
     let (lowered, memory) = (&planned.lowered, planned.plan.memory());
     let n = lowered.tasks().len();

@@ -1,8 +1,8 @@
 //! A graph for tests of the engines: four times "transpose and add one", cut by rows.
 //!
-//! Every tile needs all tiles of the step before, so workers wait for each other all the time; the first and the
-//! third intermediate share memory, so the next step must wait for the last task of this one although no data
-//! flows between them.
+//! Every tile needs all tiles of the step before, so workers wait for each other all the time; the first and
+//! the third intermediate share memory, so the next step must wait for the last task of this one although no
+//! data flows between them.
 
 #![allow(dead_code, reason = "each test program uses some of it")]
 
@@ -79,8 +79,8 @@ impl Turn {
         Session::new(pool, &self.lowered, plan, 0).unwrap()
     }
 
-    /// Runs steps whose input is `first`, `first + 1`, … everywhere (with the element's number as a fraction), and
-    /// checks every output.
+    /// Runs steps whose input is `first`, `first + 1`, … everywhere (with the element's number as a
+    /// fraction), and checks every output.
     pub fn run(&self, session: &mut Session, steps: u64, first: f64) -> Result<u64> {
         self.run_with(session, steps, first, |_| {})
     }

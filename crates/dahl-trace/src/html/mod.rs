@@ -1,12 +1,12 @@
 //! A trace as one HTML file that needs nothing else: no network, no library, any browser.
 //!
-//! The file is `page/report.html` with the styles, the scripts and the data put in. Data are columns of numbers in JSON
-//! (`timeline.rs`); everything that is drawn or counted is made from them by the scripts. The page forbids itself every
-//! request by its content security policy. Names may contain anything: in JSON, `<` is written as an escape (`json.rs`), so
-//! no name ends a script, and the scripts only ever set text.
+//! The file is `page/report.html` with the styles, the scripts and the data put in. Data are columns of
+//! numbers in JSON (`timeline.rs`); everything that is drawn or counted is made from them by the scripts. The
+//! page forbids itself every request by its content security policy. Names may contain anything: in JSON, `<`
+//! is written as an escape (`json.rs`), so no name ends a script, and the scripts only ever set text.
 //!
-//! How large a file gets is bounded: the newest [`MAX_EVENTS`] events are kept, and series of any length have at most
-//! [`MAX_POINTS`] points (`series.rs`).
+//! How large a file gets is bounded: the newest [`MAX_EVENTS`] events are kept, and series of any length have
+//! at most [`MAX_POINTS`] points (`series.rs`).
 //!
 //! Nothing here knows what was trained: a [`Page`] has a title, figures, facts, plots of named series, and
 //! memory in use, and the program fills them. The chart is pixels that the script computes itself

@@ -21,8 +21,8 @@ pub struct Plot {
     pub series: Vec<Series>,
 }
 
-/// Values over something that rises. Once there are more than [`MAX_POINTS`], neighbours are put together, as often as
-/// is needed: a point is then a mean, with the lowest and the highest of its values.
+/// Values over something that rises. Once there are more than [`MAX_POINTS`], neighbours are put together, as
+/// often as is needed: a point is then a mean, with the lowest and the highest of its values.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     name: String,

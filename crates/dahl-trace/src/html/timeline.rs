@@ -1,10 +1,11 @@
 //! What each worker did when, as columns of small numbers.
 //!
-//! A row is the time of a worker in slices: executions, copies, and gaps with their reasons. Of each slice it has `k` (the
-//! task, or −1 − the number of the reason), `g` (nanoseconds since the end of the slice before; the first counts from the
-//! beginning of the trace), `d` (nanoseconds that it took) and `x`: of an execution how many steps it is after the one
-//! before, of a copy which one (from 1), of another gap the task that was waited for (from 1; 0 if there is none).
-//! Overhead is not written down: it is what lies between two slices. Where the program made copies itself, they are the last row.
+//! A row is the time of a worker in slices: executions, copies, and gaps with their reasons. Of each slice it
+//! has `k` (the task, or −1 − the number of the reason), `g` (nanoseconds since the end of the slice before;
+//! the first counts from the beginning of the trace), `d` (nanoseconds that it took) and `x`: of an execution
+//! how many steps it is after the one before, of a copy which one (from 1), of another gap the task that was
+//! waited for (from 1; 0 if there is none). Overhead is not written down: it is what lies between two slices.
+//! Where the program made copies itself, they are the last row.
 
 use super::json::{list, number, object, quoted};
 use crate::export::{Slice, nanos, timeline};
@@ -149,7 +150,8 @@ impl<'a> Data<'a> {
 struct Columns<'a> {
     trace: &'a Trace,
     origin: u64,
-    /// The end of the last slice in nanoseconds. Rounded times are subtracted, so that roundings do not add up.
+    /// The end of the last slice in nanoseconds. Rounded times are subtracted, so that roundings do not add
+    /// up.
     end: u64,
     kinds: Vec<i64>,
     gaps: Vec<i64>,

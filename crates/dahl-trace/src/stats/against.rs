@@ -1,11 +1,12 @@
 //! Two runs beside each other: what changed beyond noise.
 //!
-//! Executions are matched by what they do. Each side's executions of a kind are divided into stretches of time, and how much
-//! the medians of the stretches differ within a run says how far two runs may differ by chance: machines have phases that
-//! last longer than any task, so neighbouring executions know little more than one. Many kinds are looked at, so each must
-//! be the surer. And what two runs of the same program differ by shows in all kinds: where memory lies, what the neighbours do.
-//! The common factor is taken out and said separately, and a kind has changed only if it is further off than other codelets'
-//! tasks of about the same length commonly are.
+//! Executions are matched by what they do. Each side's executions of a kind are divided into stretches of
+//! time, and how much the medians of the stretches differ within a run says how far two runs may differ by
+//! chance: machines have phases that last longer than any task, so neighbouring executions know little more
+//! than one. Many kinds are looked at, so each must be the surer. And what two runs of the same program
+//! differ by shows in all kinds: where memory lies, what the neighbours do. The common factor is taken out
+//! and said separately, and a kind has changed only if it is further off than other codelets' tasks of about
+//! the same length commonly are.
 //!
 //! So a change must be beyond three things: the medians of ten stretches of time within each run (Welch's
 //! test, at 95 % for all kinds together); four times what tasks of other codelets of about the same length
@@ -50,11 +51,13 @@ pub struct Change {
     pub share: f64,
     /// How many times as long it takes here.
     pub ratio: f64,
-    /// Between what the ratio lies, at 95 % for all kinds together; none if there are too few executions to say.
+    /// Between what the ratio lies, at 95 % for all kinds together; none if there are too few executions to
+    /// say.
     pub interval: Option<(f64, f64)>,
     /// Whether that is beyond noise.
     pub is_changed: bool,
-    /// The least factor, either way, that would have been beyond noise; none if there are too few executions to say.
+    /// The least factor, either way, that would have been beyond noise; none if there are too few executions
+    /// to say.
     pub visible_from: Option<f64>,
 }
 
@@ -72,7 +75,8 @@ pub struct Only {
 /// Two runs beside each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Against {
-    /// How many times as long codelets take here, in the median: the machine's mood, or a change in everything.
+    /// How many times as long codelets take here, in the median: the machine's mood, or a change in
+    /// everything.
     pub common: f64,
     /// How far kinds are commonly off that, as a factor, in the median.
     pub noise: f64,
@@ -191,8 +195,8 @@ impl Statistics<'_> {
     }
 }
 
-/// What most codelets have in common. Each counts once, however much of the time is its own: one that changed may be most
-/// of a run.
+/// What most codelets have in common. Each counts once, however much of the time is its own: one that changed
+/// may be most of a run.
 fn common(pairs: &[(Match, Side, Side)]) -> f64 {
     let mut codelets: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (of, here, there) in pairs {
@@ -242,8 +246,8 @@ fn change(
         let freedom = if sum > 0.0 { sum * sum / (a * a / a_free + b * b / b_free) } else { a_free + b_free };
         critical(ERROR / 2.0 / n_tests, freedom) * sum.sqrt()
     });
-    // Where executions of one run are of two sorts, as if data is sometimes here and sometimes there, the median goes from
-    // one sort to the other for little reason.
+    // Where executions of one run are of two sorts, as if data is sometimes here and sometimes there, the
+    // median goes from one sort to the other for little reason.
     let floor = LEAST_CHANGE.max(FAR * noise).max(OF_WIDTH * here.width.max(there.width));
     let is_changed = margin.is_some_and(|margin| {
         difference.abs() > margin.max(LEAST_CHANGE)

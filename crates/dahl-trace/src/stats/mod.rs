@@ -1,8 +1,8 @@
 //! What executions cost, why they vary, and what changed between two runs: numbers from traces.
 //!
-//! Everything is computed from the events of a [`Trace`] and nothing is remembered. Medians and distances to medians are
-//! used throughout, on logarithms where times are compared: a core that is taken away for milliseconds makes a few
-//! executions a hundred times as long, and must not decide about the rest.
+//! Everything is computed from the events of a [`Trace`] and nothing is remembered. Medians and distances to
+//! medians are used throughout, on logarithms where times are compared: a core that is taken away for
+//! milliseconds makes a few executions a hundred times as long, and must not decide about the rest.
 //!
 //! The opposite holds too: a core that is taken away now and then does not change medians at all. So a
 //! disturbed worker is found by the time it lost (`workers.rs`), a slow one by its medians. A task that

@@ -8,7 +8,8 @@ use dahl_runtime::shape::Dtype;
 use dahl_runtime::trace::{Event, Scene, TaskInfo, Trace, WorkerInfo};
 use std::sync::Arc;
 
-/// A trace of `steps` steps: each codelet has a tile on every worker, and an execution takes what `ticks` says.
+/// A trace of `steps` steps: each codelet has a tile on every worker, and an execution takes what `ticks`
+/// says.
 struct Plan<'a> {
     /// Name, implementation, footprint, whether it is cold, and flops.
     tasks: &'a [(&'a str, &'a str, &'a str, bool, f64)],

@@ -48,7 +48,8 @@ pub struct Row {
     pub share: f64,
     /// Floating-point operations per second.
     pub flops_per_second: f64,
-    /// Bytes per second, of those that its tasks move by definition: all that they read or write, wherever it was.
+    /// Bytes per second, of those that its tasks move by definition: all that they read or write, wherever it
+    /// was.
     pub bytes_per_second: f64,
     /// The least time that the machine's measured peaks allow, as a share of the time it took.
     pub peak: Option<f64>,

@@ -53,8 +53,8 @@ const LEAST_OTHERS: usize = 3;
 const TASK_SECONDS: f64 = 1e-6;
 
 impl Statistics<'_> {
-    /// Implementations that are slower than they need to be, largest share of the step first. `known` are the codelets
-    /// whose implementations are known.
+    /// Implementations that are slower than they need to be, largest share of the step first. `known` are the
+    /// codelets whose implementations are known.
     pub fn slow_implementations(&self, peaks: &Peaks, known: &[&Codelet]) -> Vec<SlowImplementation> {
         let rows = self.rows(By::Codelet, None);
         let mut beside = self.beside();
@@ -78,10 +78,11 @@ impl Statistics<'_> {
         found
     }
 
-    /// For each codelet and implementation that another one beats at the same work: the best other one, and by what ratio.
+    /// For each codelet and implementation that another one beats at the same work: the best other one, and
+    /// by what ratio.
     fn beside(&self) -> BTreeMap<(String, String), (String, f64)> {
-        // Layouts belong to implementations, so footprints differ: the same work is the same operations and tile count, and the same
-        // bytes where there are no operations.
+        // Layouts belong to implementations, so footprints differ: the same work is the same operations and
+        // tile count, and the same bytes where there are no operations.
         let works = self.classes(|task| {
             let bytes = if task.flops > 0.0 { 0 } else { task.bytes };
             (&task.codelet, &task.dtype, task.flops.to_bits(), bytes, task.tile.1)

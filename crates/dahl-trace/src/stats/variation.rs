@@ -1,8 +1,10 @@
-//! Why executions of one codelet vary: which part of their spread goes away when they are grouped by what may matter.
+//! Why executions of one codelet vary: which part of their spread goes away when they are grouped by what may
+//! matter.
 //!
-//! The spread is the mean distance of logarithms of times to their median. Factors are taken one after the other, from the
-//! work itself to its circumstances: shape, cold or warm, worker, tile, time. Each accounts for what the ones before it left
-//! over, so the shares add up, and a tile that always runs on a slow worker is the worker's fault.
+//! The spread is the mean distance of logarithms of times to their median. Factors are taken one after the
+//! other, from the work itself to its circumstances: shape, cold or warm, worker, tile, time. Each accounts
+//! for what the ones before it left over, so the shares add up, and a tile that always runs on a slow worker
+//! is the worker's fault.
 //!
 //! How much a factor accounts for is corrected for the size of its groups; otherwise any grouping into small
 //! groups would explain something.
@@ -86,8 +88,8 @@ const LEAST_SPREAD: f64 = 0.03;
 const LEAST_SHARE: f64 = 0.05;
 
 impl Statistics<'_> {
-    /// Why each codelet's executions vary, largest share of the step first. Codelets whose executions are within some
-    /// per cent of each other are left out.
+    /// Why each codelet's executions vary, largest share of the step first. Codelets whose executions are
+    /// within some per cent of each other are left out.
     pub fn variations(&self) -> Vec<Variation> {
         let classes = self.classes(|task| (&task.codelet, &task.implementation));
         let groups = grouped(&self.executions, |e| (classes[e.task], self.unit(e.worker)));
@@ -190,8 +192,8 @@ impl Statistics<'_> {
     }
 }
 
-/// Subtracts the median of each group, and returns the part of the spread that is left. Groups that are too small to have a
-/// median worth the name stay as they are.
+/// Subtracts the median of each group, and returns the part of the spread that is left. Groups that are too
+/// small to have a median worth the name stay as they are.
 fn take_out<K: Ord>(executions: &[Execution], left: &mut [f64], group_of: impl Fn(&Execution) -> K) -> f64 {
     let (mut before, mut after) = (0.0, 0.0);
     for group in grouped(executions, group_of).into_values() {
@@ -205,14 +207,16 @@ fn take_out<K: Ord>(executions: &[Execution], left: &mut [f64], group_of: impl F
         let middle = median(&mut values);
         group.iter().for_each(|&i| left[i] -= middle);
         values.iter_mut().for_each(|value| *value -= middle);
-        // Values are nearer to their own median than to the true one; without this, any grouping would explain something.
+        // Values are nearer to their own median than to the true one; without this, any grouping would
+        // explain something.
         let n = group.len() as f64;
         after += spread(&values) * (n / (n - 1.0)).sqrt();
     }
     if before > 0.0 { after / before } else { 1.0 }
 }
 
-/// An execution of the level with the smallest median, one of that with the largest, and how far apart they are.
+/// An execution of the level with the smallest median, one of that with the largest, and how far apart they
+/// are.
 fn extremes(
     executions: &[Execution],
     left: &[f64],

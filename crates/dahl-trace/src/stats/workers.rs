@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct SlowWorker {
     /// The worker.
     pub worker: usize,
-    /// How many times as long it takes for the same work as the other workers, in the median. 1 if there is nobody to
-    /// compare it with.
+    /// How many times as long it takes for the same work as the other workers, in the median. 1 if there is
+    /// nobody to compare it with.
     pub ratio: f64,
     /// Codelets that it shares with other workers, and at how many of them it is clearly slower.
     pub n_codelets: usize,
@@ -39,7 +39,8 @@ const LEAST_LOST: f64 = 0.1;
 const MUCH_LOST: f64 = 0.4;
 /// A codelet at which a worker is this much slower counts as one at which it is slower.
 const SLOWER: f64 = 1.05;
-/// A worker is compared with others only if the work that it has in common with them is this share of an average worker's.
+/// A worker is compared with others only if the work that it has in common with them is this share of an
+/// average worker's.
 const LEAST_COMMON: f64 = 0.1;
 /// Executions of a kind that a worker needs to be compared with others.
 const LEAST: usize = 5;
@@ -59,7 +60,8 @@ impl Statistics<'_> {
 
     /// Each worker beside the others.
     pub(super) fn compare_workers(&self) -> Vec<SlowWorker> {
-        // The median of each kind of work on each worker. What a worker took over from another found its data elsewhere.
+        // The median of each kind of work on each worker. What a worker took over from another found its data
+        // elsewhere.
         let own: Vec<Execution> = self.executions.iter().copied().filter(|e| e.is_planned).collect();
         let mut medians: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
         for ((kind, worker), group) in grouped(&own, |e| (e.kind, e.worker)) {
@@ -85,7 +87,8 @@ impl Statistics<'_> {
         let share = |worker: usize| lost[worker] / spent[worker].max(f64::MIN_POSITIVE);
         let busy: Vec<usize> = (0..n_workers).filter(|&worker| spent[worker] > 0.0).collect();
         let beside = |worker: usize| {
-            // Per codelet and over all, the ratio to what the others take in the median, by the time it matters for.
+            // Per codelet and over all, the ratio to what the others take in the median, by the time it
+            // matters for.
             let (mut over_all, mut of_codelet) = (Vec::new(), BTreeMap::<&str, Vec<(f64, f64)>>::new());
             for (kind, medians) in &medians {
                 let Some(own) = medians.get(&worker) else { continue };

@@ -141,7 +141,8 @@ fn perfetto_has_a_slice_for_every_task_and_every_gap() {
     }
 }
 
-/// Runs a program on this input and returns what it prints, or says that it is skipped if the program is not there.
+/// Runs a program on this input and returns what it prints, or says that it is skipped if the program is not
+/// there.
 fn run(program: &str, args: &[&str], input: &[u8]) -> Option<String> {
     let started = Command::new(program)
         .args(args)

@@ -1,4 +1,5 @@
-//! Traces: what is in them, why workers idled, saving and loading, and what other programs make of the exports.
+//! Traces: what is in them, why workers idled, saving and loading, and what other programs make of the
+//! exports.
 
 mod exports;
 mod protobuf;

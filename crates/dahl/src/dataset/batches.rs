@@ -1,12 +1,13 @@
 //! Images read ahead of their use: threads decode while the trainer computes.
 //!
-//! Readers draw *tickets* from one counter. Ticket `t` is the `t`-th image of the order and goes into slot `t mod n_slots`
-//! of a ring, and the consumer empties the slots by ticket, too. So what is delivered is the order and nothing else: neither the
-//! number of threads nor who is faster can change it, and an image that cannot be read is an error at its own place.
+//! Readers draw *tickets* from one counter. Ticket `t` is the `t`-th image of the order and goes into slot
+//! `t mod n_slots` of a ring, and the consumer empties the slots by ticket, too. So what is delivered is the
+//! order and nothing else: neither the number of threads nor who is faster can change it, and an image that
+//! cannot be read is an error at its own place.
 //!
-//! Invariants: `delivered <= taken <= delivered + n_slots`, so a slot has one ticket at a time; memory is bounded by the ring, whatever
-//! the size of the data set. A reader without room sleeps until half of the ring is free, so that readers do not wake up for every
-//! single image, or until the consumer waits.
+//! Invariants: `delivered <= taken <= delivered + n_slots`, so a slot has one ticket at a time; memory is
+//! bounded by the ring, whatever the size of the data set. A reader without room sleeps until half of the
+//! ring is free, so that readers do not wake up for every single image, or until the consumer waits.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -93,8 +94,9 @@ impl Batches {
     ///
     /// # Errors
     ///
-    /// An image that cannot be read is an error that names its file; what comes after it can still be had. Asking for more
-    /// images than the order has is an error, and so are `pixels` of another size than that many images.
+    /// An image that cannot be read is an error that names its file; what comes after it can still be had.
+    /// Asking for more images than the order has is an error, and so are `pixels` of another size than that
+    /// many images.
     pub fn next_into(&mut self, pixels: &mut [u8], labels: &mut [u8]) -> Result<()> {
         let image_bytes = self.shared.split.image_bytes();
         if pixels.len() != labels.len() * image_bytes {
@@ -138,7 +140,8 @@ impl Batches {
         Ok(())
     }
 
-    /// How long the consumer has waited in [`Batches::next_into`] for images that were not read yet, in total.
+    /// How long the consumer has waited in [`Batches::next_into`] for images that were not read yet, in
+    /// total.
     pub fn waited(&self) -> Duration {
         self.waited
     }

@@ -1,7 +1,7 @@
 //! What a folder holds, in short, and whether all of it can be used.
 //!
-//! A check reads every image and goes on where one is damaged, so that one run tells everything that is wrong. Sums are integers: what is
-//! told does not depend on the number of threads.
+//! A check reads every image and goes on where one is damaged, so that one run tells everything that is
+//! wrong. Sums are integers: what is told does not depend on the number of threads.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -95,7 +95,8 @@ pub fn check(spec: &str, options: &Options, progress: Progress<'_>) -> Result<Ch
     })
 }
 
-/// The faults of a data set that cannot be opened: those of all its files, or the one that kept it from being opened.
+/// The faults of a data set that cannot be opened: those of all its files, or the one that kept it from being
+/// opened.
 fn unopened(spec: &str, error: Error) -> Result<Check> {
     let dir = Path::new(spec);
     let errors = match (error.kind(), Kind::of(dir)) {

@@ -1,8 +1,8 @@
 //! Reads CIFAR-10 in its binary version.
 //!
-//! Six files, `data_batch_1.bin` to `data_batch_5.bin` for training and `test_batch.bin` for testing, hold records of 3073 bytes: the
-//! label, then 32 x 32 pixels of red, of green and of blue, row by row. That is already NCHW. The names of the classes are the
-//! lines of `batches.meta.txt`, if that is there.
+//! Six files, `data_batch_1.bin` to `data_batch_5.bin` for training and `test_batch.bin` for testing, hold
+//! records of 3073 bytes: the label, then 32 x 32 pixels of red, of green and of blue, row by row. That is
+//! already NCHW. The names of the classes are the lines of `batches.meta.txt`, if that is there.
 
 use std::fs;
 use std::io::{self, Read};
@@ -42,8 +42,8 @@ const MAX_BYTES: usize = 1_000_000 * RECORD;
 
 /// Reads CIFAR-10 from the folder `dir`.
 ///
-/// The folder holds `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, each as it is or compressed with the
-/// ending `.gz`, or it holds a folder `cifar-10-batches-bin` that does.
+/// The folder holds `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, each as it is or
+/// compressed with the ending `.gz`, or it holds a folder `cifar-10-batches-bin` that does.
 ///
 /// ```no_run
 /// let data = dahl::dataset::cifar10("data/cifar-10")?;
@@ -53,8 +53,8 @@ const MAX_BYTES: usize = 1_000_000 * RECORD;
 ///
 /// # Errors
 ///
-/// A file that is missing or damaged, one that is no whole number of records, and labels beyond the classes are errors that
-/// name the file, what was expected and what came.
+/// A file that is missing or damaged, one that is no whole number of records, and labels beyond the classes
+/// are errors that name the file, what was expected and what came.
 pub fn cifar10(dir: impl AsRef<Path>) -> Result<Dataset> {
     let outer = dir.as_ref();
     let dir = &inner(outer);

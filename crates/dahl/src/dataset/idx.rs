@@ -40,11 +40,11 @@ const MAX_TRUSTED_BYTES: usize = 1 << 26;
 
 /// Reads the data set in the folder `dir`.
 ///
-/// The folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte`
-/// and `t10k-labels-idx1-ubyte`, each as it is or compressed with the ending `.gz`; where both are
-/// present the plain file is read. The number of classes is the largest training label plus one; each of them must have an image, for
-/// a single wrong label would otherwise make up many of them. [`Options::classes`](super::Options::classes) says how many there are where
-/// that is not so.
+/// The folder holds `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
+/// `t10k-labels-idx1-ubyte`, each as it is or compressed with the ending `.gz`; where both are present the
+/// plain file is read. The number of classes is the largest training label plus one; each of them must have
+/// an image, for a single wrong label would otherwise make up many of them.
+/// [`Options::classes`](super::Options::classes) says how many there are where that is not so.
 ///
 /// ```no_run
 /// let data = dahl::dataset::idx("data/fashion-mnist")?;

@@ -1,8 +1,9 @@
 //! Labelled images: the start of the path, from which batches are cut.
 //!
-//! [`open()`] finds out what a data set is: the built-in [`digits()`], [`Synthetic`] images, or a folder of IDX files, of CIFAR-10 or of
-//! images. Pixels are one byte each and become floating point only when a batch is gathered: a quarter of the memory of `f32`, and one
-//! copy for every element type. Where they do not fit into memory they are decoded ahead of their use ([`Batches`]).
+//! [`open()`] finds out what a data set is: the built-in [`digits()`], [`Synthetic`] images, or a folder of
+//! IDX files, of CIFAR-10 or of images. Pixels are one byte each and become floating point only when a batch
+//! is gathered: a quarter of the memory of `f32`, and one copy for every element type. Where they do not fit
+//! into memory they are decoded ahead of their use ([`Batches`]).
 //!
 //! Invariants, kept by every loader here: both splits have images of the same shape, every image
 //! has a label, every label is below [`Dataset::classes`], and no split is empty.

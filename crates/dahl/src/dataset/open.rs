@@ -22,14 +22,17 @@ const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
 /// How a data set is opened.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Channels, height and width that a model takes. Images from files of their own are brought to it; all others must have it.
+    /// Channels, height and width that a model takes. Images from files of their own are brought to it; all
+    /// others must have it.
     pub shape: Option<[usize; 3]>,
-    /// How many training images to use: the first ones, or of a folder of images those of every class in turn.
+    /// How many training images to use: the first ones, or of a folder of images those of every class in
+    /// turn.
     pub limit: Option<usize>,
-    /// How many classes there are. Only labels that are mere numbers leave that open, and only where some class has no image need it
-    /// be said; all other data must have as many.
+    /// How many classes there are. Only labels that are mere numbers leave that open, and only where some
+    /// class has no image need it be said; all other data must have as many.
     pub classes: Option<usize>,
-    /// How many bytes of images may be kept in memory; more are read when they are used. [default: an eighth of the memory]
+    /// How many bytes of images may be kept in memory; more are read when they are used. [default: an eighth
+    /// of the memory]
     pub memory_bytes: Option<u64>,
     /// Threads to read images on. [default: one per core]
     pub n_threads: Option<usize>,
@@ -105,7 +108,8 @@ impl Kind {
     }
 }
 
-/// Opens the data set that `spec` names: `digits`, `synthetic:CxHxW[xCLASSES][:COUNT]`, or a folder of any [`Kind`].
+/// Opens the data set that `spec` names: `digits`, `synthetic:CxHxW[xCLASSES][:COUNT]`, or a folder of any
+/// [`Kind`].
 ///
 /// ```
 /// use dahl::dataset::{self, Options};
@@ -116,8 +120,8 @@ impl Kind {
 ///
 /// # Errors
 ///
-/// Text that names no data set, a folder without one, and everything that is wrong with its files; what was looked for
-/// and what was found is told.
+/// Text that names no data set, a folder without one, and everything that is wrong with its files; what was
+/// looked for and what was found is told.
 pub fn open(spec: &str, options: &Options) -> Result<Dataset> {
     open_with(spec, options, &|_, _| ())
 }
@@ -224,7 +228,8 @@ fn memory_bytes() -> u64 {
 }
 
 impl Split {
-    /// The same images, all in memory, read by several threads. Of several that cannot be read, the first is told.
+    /// The same images, all in memory, read by several threads. Of several that cannot be read, the first is
+    /// told.
     fn into_resident(self, n_threads: usize, progress: &(dyn Fn(usize) + Sync)) -> Result<Split> {
         if self.resident().is_some() {
             return Ok(self);
@@ -236,7 +241,8 @@ impl Split {
         let chunks = Mutex::new(images.chunks_exact_mut(self.image_bytes().max(1)).enumerate());
         let lock = "no thread panics with this lock";
         let read = || {
-            // Images are taken in order, so those before a damaged one are read, too, and may be told instead.
+            // Images are taken in order, so those before a damaged one are read, too, and may be told
+            // instead.
             while !is_failed.load(Ordering::Relaxed) {
                 let Some((i, pixels)) = chunks.lock().expect(lock).next() else { return };
                 if let Err(error) = self.read_into(i, pixels) {

@@ -39,8 +39,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// Images that are in memory: their pixels in NCHW order (column fastest, then row, channel and image) and the
-    /// class of each.
+    /// Images that are in memory: their pixels in NCHW order (column fastest, then row, channel and image)
+    /// and the class of each.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl Split {
         self.image_bytes as u64 * self.len() as u64
     }
 
-    /// All pixels in NCHW order, if they are in memory. Otherwise images are had one by one ([`Split::image`]) or in
-    /// batches ([`Split::batches`]).
+    /// All pixels in NCHW order, if they are in memory. Otherwise images are had one by one
+    /// ([`Split::image`]) or in batches ([`Split::batches`]).
     pub fn resident(&self) -> Option<&[u8]> {
         match &self.pixels {
             Pixels::Resident(images) => Some(images),
@@ -137,7 +137,8 @@ impl Split {
             return Err(Error::setting(format!("expected room for {expected} bytes, but it is for {came}")));
         }
         if let (Pixels::Streamed(source), true) = (&self.pixels, i < self.len()) {
-            // Files come from anywhere and decoders are not ours: a panic in one must not leave a trainer waiting.
+            // Files come from anywhere and decoders are not ours: a panic in one must not leave a trainer
+            // waiting.
             let read = AssertUnwindSafe(|| source.read(i, pixels));
             return panic::catch_unwind(read).unwrap_or_else(|cause| {
                 let text = panic_message(cause);
@@ -160,8 +161,8 @@ impl Split {
 
     /// Reads images in the order of `order`, ahead of their use, on `n_threads` threads.
     ///
-    /// The order may be that of many epochs in a row, so that reading goes on while an epoch ends. Nothing that is
-    /// delivered depends on the number of threads.
+    /// The order may be that of many epochs in a row, so that reading goes on while an epoch ends. Nothing
+    /// that is delivered depends on the number of threads.
     pub fn batches<I>(&self, order: I, n_threads: usize) -> Batches
     where
         I: IntoIterator<Item = u32>,

@@ -1,19 +1,22 @@
 //! Images that need no file: a pattern for each class under noise, of any shape and number.
 //!
-//! They are there to try shapes, models and speed on, and to compare with other programs, so every pixel is a whole
-//! number that another language can compute. [`Stream`] is dahl's generator by counter (`random.rs`). For images of
-//! `C x H x W` pixels in `K` classes, image number `j` (from 0) of part `s` (0: training, 1: testing) has
+//! They are there to try shapes, models and speed on, and to compare with other programs, so every pixel is a
+//! whole number that another language can compute. [`Stream`] is dahl's generator by counter (`random.rs`).
+//! For images of `C x H x W` pixels in `K` classes, image number `j` (from 0) of part `s` (0: training, 1:
+//! testing) has
 //!
 //! - the label `k = j mod K`;
-//! - a *pattern* that all images of its class share, 4 x 4 cells in each channel: at channel `c`, row `y`, column `x` it is
-//!   `p = Stream::new(PATTERN, k).bits(16 c + 4 cy + cx) >> 56` with `cy = floor(4 y / H)` and `cx = floor(4 x / W)`;
-//! - *noise* of its own: with `i = (c H + y) W + x`, the position of the pixel in its image, it is byte `i mod 8`, counted from
-//!   the least significant, of `Stream::new(NOISE + s, j).bits(floor(i / 8))`, called `q`;
+//! - a *pattern* that all images of its class share, 4 x 4 cells in each channel: at channel `c`, row `y`,
+//!   column `x` it is `p = Stream::new(PATTERN, k).bits(16 c + 4 cy + cx) >> 56` with `cy = floor(4 y / H)`
+//!   and `cx = floor(4 x / W)`;
+//! - *noise* of its own: with `i = (c H + y) W + x`, the position of the pixel in its image, it is byte
+//!   `i mod 8`, counted from the least significant, of `Stream::new(NOISE + s, j).bits(floor(i / 8))`, called
+//!   `q`;
 //! - the pixel `floor((p + 3 q + 2) / 4)`.
 //!
-//! `PATTERN` is 0x7061_7474 and `NOISE` is 0x6e6f_6973. Nothing depends on how many images there are, so a larger set
-//! begins with the smaller one. Three parts of noise hide the pattern from the eye but not from a network: accuracy rises
-//! within an epoch or two.
+//! `PATTERN` is 0x7061_7474 and `NOISE` is 0x6e6f_6973. Nothing depends on how many images there are, so a
+//! larger set begins with the smaller one. Three parts of noise hide the pattern from the eye but not from a
+//! network: accuracy rises within an epoch or two.
 
 use std::sync::Arc;
 

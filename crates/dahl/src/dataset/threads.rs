@@ -1,4 +1,5 @@
-//! Work on several threads. A system that has no more threads to give is no error: then the thread that asks does the work.
+//! Work on several threads. A system that has no more threads to give is no error: then the thread that asks
+//! does the work.
 
 use std::panic;
 use std::thread::{Builder, scope};

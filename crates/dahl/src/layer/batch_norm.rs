@@ -8,8 +8,9 @@ use dahl_runtime::graph::Var;
 
 /// Gives each channel a mean and a variance that are learnt: `y = weight (x - mean) / √(var + eps) + bias`.
 ///
-/// In training, mean and variance are those of the batch, and the running ones move towards them (the variance unbiased,
-/// as in PyTorch). Otherwise the running ones are used. Takes images, and vectors as images of one pixel.
+/// In training, mean and variance are those of the batch, and the running ones move towards them (the
+/// variance unbiased, as in PyTorch). Otherwise the running ones are used. Takes images, and vectors as
+/// images of one pixel.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     eps: f64,

@@ -1,7 +1,7 @@
 //! Layers one after the other: what a model consists of, and each branch of a residual block.
 //!
-//! A chain numbers its layers by name (`conv1`, `relu1`, `conv2`), hands each of them its share of the parameters and
-//! buffers, and records them in order.
+//! A chain numbers its layers by name (`conv1`, `relu1`, `conv2`), hands each of them its share of the
+//! parameters and buffers, and records them in order.
 //!
 //! A residual block has two chains inside, whose names begin with its own (`block1.conv1.weight`,
 //! `block1.shortcut.conv1.weight`). Shapes, parameters and buffers follow from the input's shape whenever
@@ -151,9 +151,9 @@ impl Chain {
     }
 
     /// The layers in the order in which they are recorded. A maximum goes before a monotone layer: values and
-    /// gradients are the same to the last bit (a window whose maximum is negative has no gradient either way), and
-    /// everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains, and the output of
-    /// the convolution is not needed again in the backward pass.
+    /// gradients are the same to the last bit (a window whose maximum is negative has no gradient either
+    /// way), and everything after the maximum is smaller. For `seed`, a quarter of the ReLU's work remains,
+    /// and the output of the convolution is not needed again in the backward pass.
     fn recorded_order(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.links.len());
         // The monotone layers since the last one that is not; whatever takes maxima goes before them.
@@ -197,8 +197,8 @@ impl Chain {
         Ok(recording)
     }
 
-    /// Records the backward pass from the gradient `dy` of the output: the gradients of all parameters, and that of the
-    /// input if it is wanted, which is returned.
+    /// Records the backward pass from the gradient `dy` of the output: the gradients of all parameters, and
+    /// that of the input if it is wanted, which is returned.
     pub fn backward(
         &self,
         tape: &mut Tape<'_>,
@@ -263,7 +263,8 @@ fn bounded(shape: Shape) -> Result<Shape> {
     }
 }
 
-/// More elements than any machine has memory for, and few enough that sums and products with batches do not overflow.
+/// More elements than any machine has memory for, and few enough that sums and products with batches do not
+/// overflow.
 const MOST_ELEMENTS: usize = 1 << 40;
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
 
-/// In training, sets each element to zero with probability `p` and multiplies the others by `1 / (1 - p)`; otherwise
-/// changes nothing. The coins follow from the step's [counter](Tape::counter), the number of the layer among those that
-/// toss coins, and the index of the element, so that the backward pass needs no mask.
+/// In training, sets each element to zero with probability `p` and multiplies the others by `1 / (1 - p)`;
+/// otherwise changes nothing. The coins follow from the step's [counter](Tape::counter), the number of the
+/// layer among those that toss coins, and the index of the element, so that the backward pass needs no mask.
 #[derive(Clone, Debug)]
 pub struct Dropout {
     p: f64,

@@ -9,8 +9,8 @@ use dahl_runtime::graph::Var;
 
 /// From an image to a vector: the mean of each channel over all of its pixels.
 ///
-/// One window of `avg_pool` covers the image. Windows are square, so that it reaches beyond an image that is not, into padding;
-/// then the mean is made that of the pixels alone.
+/// One window of `avg_pool` covers the image. Windows are square, so that it reaches beyond an image that is
+/// not, into padding; then the mean is made that of the pixels alone.
 #[derive(Clone, Debug)]
 pub struct GlobalAvgPool;
 

@@ -1,5 +1,5 @@
-//! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and knows
-//! nothing of tiles, threads or devices, nor of the layers around it.
+//! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and
+//! knows nothing of tiles, threads or devices, nor of the layers around it.
 //!
 //! To add a layer, add its file and its line in `KINDS`; CONTRIBUTING.md goes through it step by step.
 
@@ -73,14 +73,16 @@ pub(crate) static KINDS: &[Kind] = &[
 pub enum Mode {
     /// Batch normalisation uses the statistics of the batch, dropout drops, and a backward pass may follow.
     Train,
-    /// Batch normalisation uses its running statistics, dropout changes nothing, and there is no backward pass.
+    /// Batch normalisation uses its running statistics, dropout changes nothing, and there is no backward
+    /// pass.
     Evaluate,
 }
 
 /// An array of numbers that a layer has: a parameter, which is trained, or a buffer, which is not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its name within the layer, as in PyTorch: `weight`, `bias`, `running_mean`; within a block `conv1.weight`.
+    /// Its name within the layer, as in PyTorch: `weight`, `bias`, `running_mean`; within a block
+    /// `conv1.weight`.
     pub name: String,
     /// Its extents, in PyTorch's layout.
     pub shape: Shape,
@@ -153,8 +155,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// What it is, as in model files: `conv2d`.
     fn kind(&self) -> &'static str;
 
-    /// What its parameters are called after, as in PyTorch's examples: the first layer called `conv` has the parameter
-    /// `conv1.weight`.
+    /// What its parameters are called after, as in PyTorch's examples: the first layer called `conv` has the
+    /// parameter `conv1.weight`.
     fn name(&self) -> &'static str {
         self.kind()
     }
@@ -172,8 +174,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// The extents of its output for one sample, from those of its input.
     fn output(&self, input: Shape) -> Result<Shape>;
 
-    /// Whether it maps every element by itself and never turns an order around, so that it may as well come after a
-    /// maximum as before it.
+    /// Whether it maps every element by itself and never turns an order around, so that it may as well come
+    /// after a maximum as before it.
     fn is_monotone(&self) -> bool {
         false
     }
@@ -201,8 +203,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// Records the forward pass on a batch `x`, which it overwrites only where [`Tape::in_place`] says so.
     fn forward(&self, tape: &mut Tape<'_>, weights: &Weights<'_>, x: Var) -> Result<Forward>;
 
-    /// Records the gradients of the parameters, and that of the input if it is wanted, which it returns. Like `x`, the
-    /// gradient `dy` is overwritten only where [`Tape::in_place`] says so.
+    /// Records the gradients of the parameters, and that of the input if it is wanted, which it returns. Like
+    /// `x`, the gradient `dy` is overwritten only where [`Tape::in_place`] says so.
     fn backward(&self, tape: &mut Tape<'_>, pass: &Backward<'_>) -> Result<Option<Var>>;
 }
 

@@ -8,8 +8,8 @@ use dahl_runtime::graph::Var;
 
 /// `body(x) + shortcut(x)`. Without a shortcut, `body(x) + x`.
 ///
-/// Both branches see the same input, and the gradient of the output goes to both: what one of them still needs, the other
-/// does not overwrite ([`Tape::keep`]).
+/// Both branches see the same input, and the gradient of the output goes to both: what one of them still
+/// needs, the other does not overwrite ([`Tape::keep`]).
 #[derive(Clone, Debug)]
 pub struct Residual {
     body: Chain,

@@ -1,6 +1,7 @@
 //! The settings of layers in model files: reading them with errors that name file and line, and writing them.
 //!
-//! A layer reads its settings one by one; whatever is there beside them is refused. What a layer writes, it reads back.
+//! A layer reads its settings one by one; whatever is there beside them is refused. What a layer writes, it
+//! reads back.
 
 use super::{Chain, KINDS, Kind};
 use crate::error::{Error, Result};

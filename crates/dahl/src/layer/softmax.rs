@@ -6,8 +6,8 @@ use crate::op;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
 
-/// `exp(x) / Σ exp(x)` over the elements of each vector. At the end of a model it is trained with the cross-entropy of
-/// probabilities; without it the loss does both at once, which is faster and more accurate.
+/// `exp(x) / Σ exp(x)` over the elements of each vector. At the end of a model it is trained with the
+/// cross-entropy of probabilities; without it the loss does both at once, which is faster and more accurate.
 #[derive(Clone, Debug)]
 pub struct Softmax;
 

@@ -1,5 +1,5 @@
-//! The graph that layers record into: it knows which layer is at work, names arrays after it, and says what may be
-//! overwritten.
+//! The graph that layers record into: it knows which layer is at work, names arrays after it, and says what
+//! may be overwritten.
 //!
 //! Invariant: an array that someone still needs is [kept](Tape::keep), and whoever works in place asks
 //! [`Tape::in_place`] where to write. So a layer need not know what comes before or after it.
@@ -43,8 +43,8 @@ impl<'a> Tape<'a> {
         Tape { graph, dtype, mode, layers, spans, kept, exposed: None, counter: None, random }
     }
 
-    /// From now on, whatever a task writes is copied into an output, so that the program can look at it after each step. The
-    /// tasks themselves stay as they are.
+    /// From now on, whatever a task writes is copied into an output, so that the program can look at it after
+    /// each step. The tasks themselves stay as they are.
     pub(crate) fn expose(&mut self) {
         self.exposed = Some(Vec::new());
     }
@@ -91,7 +91,8 @@ impl<'a> Tape<'a> {
         self.graph
     }
 
-    /// From now on the layer called `name`, inside of the one at work, records; the program appended it at `line`.
+    /// From now on the layer called `name`, inside of the one at work, records; the program appended it at
+    /// `line`.
     pub(super) fn enter(&mut self, name: &str, line: &'static Location<'static>) {
         let path = match self.layers.last() {
             Some((outer, _)) => format!("{outer}.{name}"),
@@ -162,7 +163,8 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Where a layer that can work in place writes what becomes of `var`: there, or into a new array if `var` is kept.
+    /// Where a layer that can work in place writes what becomes of `var`: there, or into a new array if `var`
+    /// is kept.
     pub fn in_place(&mut self, var: Var, name: &str) -> Var {
         let kept = self.kept.get(&var.array()).map_or(&[][..], |kept| kept);
         if kept.iter().any(|kept| kept.overlaps(&var)) {
@@ -172,7 +174,8 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// A number that differs from step to step, for random choices: a scalar port, made when it is first asked for.
+    /// A number that differs from step to step, for random choices: a scalar port, made when it is first
+    /// asked for.
     pub fn counter(&mut self) -> Var {
         *self.counter.get_or_insert_with(|| self.graph.port("counter", Dtype::U32, []))
     }
@@ -182,8 +185,8 @@ impl<'a> Tape<'a> {
         self.counter
     }
 
-    /// The number of the layer at work among those that make random choices: 0 for the first that asks, and so on; the
-    /// same whenever it asks.
+    /// The number of the layer at work among those that make random choices: 0 for the first that asks, and
+    /// so on; the same whenever it asks.
     pub fn random_stream(&mut self) -> u64 {
         let (layer, next) = (self.layer().to_string(), self.random.len() as u64);
         *self.random.entry(layer).or_insert(next)

@@ -16,7 +16,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Channels, and the number of windows down and across, of an image of this shape; `kind` is for messages.
+    /// Channels, and the number of windows down and across, of an image of this shape; `kind` is for
+    /// messages.
     pub(super) fn output(&self, kind: &str, input: Shape) -> Result<[usize; 3]> {
         let &[channels, height, width] = &input[..] else {
             let message = format!("{kind} takes images [channels,height,width], not {input}");

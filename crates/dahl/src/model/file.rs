@@ -24,8 +24,8 @@ use std::panic::Location;
 use toml::de::DeTable;
 
 impl Sequential {
-    /// Reads a model from the text of a model file, called `file` in messages. `input` and `classes` are those of the data,
-    /// where there are any.
+    /// Reads a model from the text of a model file, called `file` in messages. `input` and `classes` are
+    /// those of the data, where there are any.
     #[track_caller]
     pub fn from_toml(
         text: &str,

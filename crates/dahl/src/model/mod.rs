@@ -183,8 +183,8 @@ impl Sequential {
     }
 
     /// Draws initial weights as PyTorch does by default (uniform within ±1/√fan_in; ones and zeros for batch
-    /// normalisation), from a generator keyed by parameter and element: a seed gives the same weights on any machine,
-    /// whatever else the model has.
+    /// normalisation), from a generator keyed by parameter and element: a seed gives the same weights on any
+    /// machine, whatever else the model has.
     pub fn initialise(&mut self, seed: u64) -> Result<()> {
         self.weights = Some(initial(&self.parameters()?, seed)?);
         self.statistics = Some(initial(&self.buffers()?, seed)?);

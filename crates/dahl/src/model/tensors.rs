@@ -10,7 +10,8 @@ const FLOATS: [tensors::Dtype; 4] =
     [tensors::Dtype::F16, tensors::Dtype::BF16, tensors::Dtype::F32, tensors::Dtype::F64];
 
 impl Sequential {
-    /// The weights and running statistics under their names, rounded to `dtype`. Fails where there are none yet.
+    /// The weights and running statistics under their names, rounded to `dtype`. Fails where there are none
+    /// yet.
     pub fn to_tensors(&self, dtype: Dtype) -> Result<Tensors> {
         let (Some(weights), Some(statistics)) = (self.weights(), self.statistics()) else {
             return Err(Error::setting("the model has no weights yet: train it, or draw initial ones"));
@@ -25,8 +26,8 @@ impl Sequential {
         Ok(tensors)
     }
 
-    /// Replaces all weights and running statistics by those in `tensors`, of any floating-point type. Fails with every name and
-    /// shape that does not fit, and then changes nothing.
+    /// Replaces all weights and running statistics by those in `tensors`, of any floating-point type. Fails
+    /// with every name and shape that does not fit, and then changes nothing.
     ///
     /// What optimisers keep (`optimizer.`…), as checkpoints have it, and PyTorch's counts of batches
     /// (…`.num_batches_tracked`) are passed over.

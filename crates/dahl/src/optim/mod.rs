@@ -1,7 +1,7 @@
 //! Optimisers: how gradients become new weights, and how the learning rate changes along the way.
 //!
-//! An optimiser records one update of all weights at once, since they lie in one flat array, as do the gradients and each
-//! array of its own state. To add one, add a variant here with its codelet in `op/`.
+//! An optimiser records one update of all weights at once, since they lie in one flat array, as do the
+//! gradients and each array of its own state. To add one, add a variant here with its codelet in `op/`.
 
 mod rate;
 
@@ -93,7 +93,8 @@ impl Optimizer {
         }
     }
 
-    /// Records the update of the weights. Returns the port for the number of steps before this one, where it matters.
+    /// Records the update of the weights. Returns the port for the number of steps before this one, where it
+    /// matters.
     #[track_caller]
     pub(crate) fn record(
         &self,

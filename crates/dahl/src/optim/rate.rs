@@ -128,8 +128,8 @@ impl FromStr for LearningRate {
     }
 }
 
-/// `(1 + cos(π way)) / 2 = cos²(π way / 2)` for `way` in 0..=1. The bits of a library's cosine depend on the machine, so this
-/// sums the series, which on a quarter period has all digits after eleven terms.
+/// `(1 + cos(π way)) / 2 = cos²(π way / 2)` for `way` in 0..=1. The bits of a library's cosine depend on the
+/// machine, so this sums the series, which on a quarter period has all digits after eleven terms.
 fn half_cosine(way: f64) -> f64 {
     let x = FRAC_PI_2 * way;
     let square = x * x;

@@ -1,7 +1,8 @@
 //! Numbers as text: a row per line, separated by commas, semicolons, tabs or spaces.
 //!
-//! The first line that holds anything decides about the separator. It may hold the names of columns, which are not kept. Lines that begin with `#` are
-//! comments, as in what NumPy writes. Integers stay integers if all numbers are; otherwise all are `f64`.
+//! The first line that holds anything decides about the separator. It may hold the names of columns, which
+//! are not kept. Lines that begin with `#` are comments, as in what NumPy writes. Integers stay integers if
+//! all numbers are; otherwise all are `f64`.
 
 use super::tensor::Tensor;
 

@@ -1,10 +1,11 @@
 //! Tensors in files: safetensors are read and written; npy, npz and csv are read.
 //!
-//! Whatever is read may be damaged or made to harm. A size that a file claims is compared with the bytes that are there
-//! before memory is taken for it, and what does not fit is an error that names the file and says what is wrong.
+//! Whatever is read may be damaged or made to harm. A size that a file claims is compared with the bytes that
+//! are there before memory is taken for it, and what does not fit is an error that names the file and says
+//! what is wrong.
 //!
-//! Here numbers have any of the types that files have ([`Dtype`]), and tensors any rank; arrays, which are computed
-//! with, have fewer of both.
+//! Here numbers have any of the types that files have ([`Dtype`]), and tensors any rank; arrays, which are
+//! computed with, have fewer of both.
 
 pub mod half;
 mod csv;
@@ -130,7 +131,8 @@ impl Tensors {
         }
     }
 
-    /// Writes all of it as safetensors, whole or not at all ([`file::write`]). Equal contents give equal bytes.
+    /// Writes all of it as safetensors, whole or not at all ([`file::write`]). Equal contents give equal
+    /// bytes.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let image = Image::new(self, &self.metadata).map_err(|sentence| Error::data(path, sentence))?;

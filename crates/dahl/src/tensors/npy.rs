@@ -1,4 +1,5 @@
-//! The npy format of NumPy: a magic number, a version, a header that is a Python dictionary, and the elements.
+//! The npy format of NumPy: a magic number, a version, a header that is a Python dictionary, and the
+//! elements.
 
 use super::number::{Data, Dtype};
 use super::tensor::{Extents, MAX_RANK, Tensor, n_elements};

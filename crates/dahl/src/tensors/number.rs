@@ -10,7 +10,8 @@ pub(super) mod sealed {
 
     /// What a file does with its numbers.
     pub trait Stored: Copy {
-        /// All that are in these bytes, in the byte order that is said; a sentence if there is not enough memory for them.
+        /// All that are in these bytes, in the byte order that is said; a sentence if there is not enough
+        /// memory for them.
         fn decode(bytes: &[u8], is_big_endian: bool) -> Result<Vec<Self>, String>;
         /// Appends its bytes, little endian.
         fn encode(self, bytes: &mut Vec<u8>);

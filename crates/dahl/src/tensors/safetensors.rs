@@ -1,7 +1,7 @@
 //! The safetensors format: the length of a header, the header as JSON, and the bytes of all tensors.
 //!
-//! Reading the header, with all its checks of offsets, is the work of the crate of the same name. Writing is done here, because
-//! that crate writes texts in an order that changes from run to run.
+//! Reading the header, with all its checks of offsets, is the work of the crate of the same name. Writing is
+//! done here, because that crate writes texts in an order that changes from run to run.
 
 use super::Tensors;
 use super::number::{Data, Dtype};
@@ -117,7 +117,8 @@ pub(crate) struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// The file of these tensors and texts. Larger elements come first, so that all are aligned, then names decide.
+    /// The file of these tensors and texts. Larger elements come first, so that all are aligned, then names
+    /// decide.
     pub(crate) fn new<'t, T>(tensors: &'a Tensors, texts: T) -> Result<Self, String>
     where
         T: IntoIterator<Item = (&'t String, &'t String)>,

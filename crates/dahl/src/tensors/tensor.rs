@@ -86,8 +86,8 @@ impl Tensor {
         (0..self.len()).map(|i| self.data.value(i))
     }
 
-    /// All elements beside those of another tensor of as many, prepared for comparison: steps are counted in the
-    /// coarser of the two types.
+    /// All elements beside those of another tensor of as many, prepared for comparison: steps are counted in
+    /// the coarser of the two types.
     pub fn pairs<'a>(&'a self, other: &'a Tensor) -> impl Iterator<Item = (Value, Value)> + 'a {
         self.values().zip(other.values()).map(|(a, b)| (a.graded(b), b.graded(a)))
     }

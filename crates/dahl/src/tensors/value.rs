@@ -36,7 +36,8 @@ impl Grid {
         }
     }
 
-    /// The number of this type at or below a magnitude, counted from zero. The count goes on beyond the largest number.
+    /// The number of this type at or below a magnitude, counted from zero. The count goes on beyond the
+    /// largest number.
     fn place(self, magnitude: f64) -> i128 {
         let (fraction, smallest) = self.fraction_and_exponent();
         let bits = magnitude.to_bits();

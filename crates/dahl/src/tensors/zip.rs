@@ -1,7 +1,8 @@
 //! The members of a zip archive that npz files have: stored or deflated.
 //!
-//! What the bytes of the format mean is the work of the crate `rawzip`. What it says is not believed: here members must not overlap,
-//! and what is inflated must have the length and the checksum that the directory says.
+//! What the bytes of the format mean is the work of the crate `rawzip`. What it says is not believed: here
+//! members must not overlap, and what is inflated must have the length and the checksum that the directory
+//! says.
 
 use crate::memory;
 use flate2::Crc;
@@ -11,7 +12,8 @@ use std::borrow::Cow;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// The most bytes that all members of an archive may have together. A small file can be inflated to a thousand times its size.
+/// The most bytes that all members of an archive may have together. A small file can be inflated to a
+/// thousand times its size.
 const MAX_INFLATED_BYTES: u64 = 1 << 33;
 
 /// A file in an archive.

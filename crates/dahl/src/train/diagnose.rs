@@ -1,9 +1,9 @@
-//! Where a number went wrong: names step, layer and tensor after a loss that is not finite. Losses that are, and yet
-//! astronomical, end a run as well.
+//! Where a number went wrong: names step, layer and tensor after a loss that is not finite. Losses that are,
+//! and yet astronomical, end a run as well.
 //!
-//! Steps are the same whenever they are repeated. So training only looks at the loss, which costs nothing, and when that is
-//! not finite, goes back to a copy of the weights some hundred steps ago, repeats the steps up to the one before, and then
-//! runs two steps that copy out whatever is computed.
+//! Steps are the same whenever they are repeated. So training only looks at the loss, which costs nothing,
+//! and when that is not finite, goes back to a copy of the weights some hundred steps ago, repeats the steps
+//! up to the one before, and then runs two steps that copy out whatever is computed.
 
 use super::fit::Slice;
 use super::position::Position;
@@ -40,7 +40,8 @@ pub(super) fn explain<T: Float>(
     ))
 }
 
-/// Refuses weights and statistics that are not finite: what comes of them is not either, and nobody wants to save them.
+/// Refuses weights and statistics that are not finite: what comes of them is not either, and nobody wants to
+/// save them.
 pub(super) fn check<T: Float>(run: &Workbench<'_, T>, step: u64) -> Result<()> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
     let weights = not_finite("weights", run.store.get::<T>(run.state.weights), &parameters);
@@ -51,13 +52,13 @@ pub(super) fn check<T: Float>(run: &Workbench<'_, T>, step: u64) -> Result<()> {
     })
 }
 
-/// Beyond so many times what guessing gives, a loss is that of weights that have left all bounds. A network that is too sure of
-/// itself, or was for a few steps, stays far below.
+/// Beyond so many times what guessing gives, a loss is that of weights that have left all bounds. A network
+/// that is too sure of itself, or was for a few steps, stays far below.
 const ASTRONOMICAL: f64 = 1000.0;
 
-/// Refuses the losses of an epoch, on average and at its end on the test images, that no training comes back from. Both must be
-/// astronomical: the first may come from steps that are overcome, the second from running statistics that are still those of
-/// the first steps.
+/// Refuses the losses of an epoch, on average and at its end on the test images, that no training comes back
+/// from. Both must be astronomical: the first may come from steps that are overcome, the second from running
+/// statistics that are still those of the first steps.
 pub(super) fn check_losses<T>(run: &Workbench<'_, T>, position: &Position, test_loss: f64) -> Result<()> {
     let (epoch, (loss, _)) = (position.epoch, position.sums.means());
     if !test_loss.is_finite() {

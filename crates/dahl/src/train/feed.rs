@@ -25,14 +25,15 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// The images of `split` in the order of `order`, read by so many threads where they do not lie in memory.
+    /// The images of `split` in the order of `order`, read by so many threads where they do not lie in
+    /// memory.
     pub fn new(split: &Split, order: impl Iterator<Item = u32> + Send + 'static, n_threads: usize) -> Self {
         let stream = split.resident().is_none().then(|| split.batches(order, n_threads));
         Feed { stream, ..Feed::default() }
     }
 
-    /// Fills the ports of the next step, which takes these images. After an image that cannot be had, nothing of the run
-    /// counts any more.
+    /// Fills the ports of the next step, which takes these images. After an image that cannot be had, nothing
+    /// of the run counts any more.
     pub fn fill<T: Float>(
         &mut self,
         step: &Step,
@@ -85,7 +86,8 @@ mod tests {
 
     #[test]
     fn what_workers_wait_for_images_is_told() {
-        // Two images take 40 ms to read, and far less to learn from. How large the shares are is the machine's business.
+        // Two images take 40 ms to read, and far less to learn from. How large the shares are is the
+        // machine's business.
         let [slow, _] = trained(Split::slow(30, 64, Duration::from_millis(20)));
         assert!(slow.reading > 0.0 && slow.reading <= 1.0, "{slow:?}");
         assert!(slow.usage.stall > 0.0 && slow.usage.stall <= slow.usage.overhead, "{slow:?}");

@@ -1,7 +1,8 @@
 //! The training loop.
 //!
-//! An epoch is a sequence of *slices*: runs of the session over some hundred steps. Between two slices nothing is under way, so
-//! that is where checkpoints are written and weights copied; within them nothing waits.
+//! An epoch is a sequence of *slices*: runs of the session over some hundred steps. Between two slices
+//! nothing is under way, so that is where checkpoints are written and weights copied; within them nothing
+//! waits.
 //!
 //! Everything that bits depend on is a function of settings and position: the order of images of (seed,
 //! epoch), see `order`, the learning rate of (step, steps in all), dropout of (seed, step). So a checkpoint
@@ -46,7 +47,8 @@ pub(super) fn fit<T: Float>(
     let mut fit = Fit::<T>::new(trainer, model, data)?;
     let report = fit.run(on_event)?;
     let unsaved = fit.unsaved.take();
-    // What steps needed is given back before the weights are copied, so that the process is never larger than in training.
+    // What steps needed is given back before the weights are copied, so that the process is never larger than
+    // in training.
     fit.training.clear();
     fit.evaluation.clear();
     fit.run.workspace = Workspace::new();
@@ -208,7 +210,8 @@ impl<'a, T: Float> Fit<'a, T> {
         used::arenas(store, workspace, trainer.machine.n_memories, (copies, Some(copies)))
     }
 
-    /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that none begins with a wait.
+    /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that
+    /// none begins with a wait.
     fn feed(&self) -> Feed {
         let (seed, n) = (self.run.trainer.seed, self.run.data.train.len());
         let done = (self.position.batch * self.training[0].n).min(n);

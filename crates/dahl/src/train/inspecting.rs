@@ -1,4 +1,5 @@
-//! Looking at training without doing it: its plans, its speed, and single steps with everything that they compute.
+//! Looking at training without doing it: its plans, its speed, and single steps with everything that they
+//! compute.
 
 use super::fit;
 use super::report::StepDump;
@@ -39,8 +40,8 @@ impl Trainer {
     }
 
     /// Runs training steps for as long as it takes to know their time, and returns their trace; see
-    /// [`Trace::usage`](dahl_runtime::trace::Trace::usage). The model stays as it is. At least `steps` steps are run, and then as many as there are
-    /// until `time` is over.
+    /// [`Trace::usage`](dahl_runtime::trace::Trace::usage). The model stays as it is. At least `steps` steps
+    /// are run, and then as many as there are until `time` is over.
     pub fn time_steps(
         &self,
         model: &Sequential,
@@ -51,8 +52,8 @@ impl Trainer {
         Ok(self.time_in_turns(model, data, |turn| turn(steps, time))??.trace)
     }
 
-    /// The same for a program that does something else in between: everything is prepared once, and `with` gets a function that runs
-    /// steps whenever it is called. Between two calls the workers sleep.
+    /// The same for a program that does something else in between: everything is prepared once, and `with`
+    /// gets a function that runs steps whenever it is called. Between two calls the workers sleep.
     pub fn time_in_turns<R>(
         &self,
         model: &Sequential,

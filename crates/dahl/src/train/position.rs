@@ -66,7 +66,8 @@ impl Position {
         Position { epoch: self.epoch.saturating_add(1), step: self.step, ..Position::START }
     }
 
-    /// Writes itself into the settings of a checkpoint. Numbers are printed so that they are read back to the last bit.
+    /// Writes itself into the settings of a checkpoint. Numbers are printed so that they are read back to the
+    /// last bit.
     pub fn save(&self, settings: &mut BTreeMap<String, String>) {
         let mut put = |key: &str, value: &dyn Display| settings.insert(key.into(), value.to_string());
         put("position.epoch", &self.epoch);
@@ -93,7 +94,8 @@ impl Position {
         })
     }
 
-    /// Refuses a position that no run is ever in that has `n_images` training images and takes `batch` of them in a step.
+    /// Refuses a position that no run is ever in that has `n_images` training images and takes `batch` of
+    /// them in a step.
     pub fn check(&self, n_images: usize, batch: usize) -> Result<()> {
         let wrong = |why: String| {
             Err(Error::setting(format!(

@@ -50,8 +50,8 @@ pub struct Epoch {
     pub images_per_s: f64,
     /// The most memory that the process has had so far, in bytes; 0 where the system does not tell.
     pub peak_bytes: usize,
-    /// Share of the time that the program waited for images to be read; 0 where they lie in memory. Workers go on meanwhile
-    /// with steps that were fed before: what they waited is [`Usage::stall`].
+    /// Share of the time that the program waited for images to be read; 0 where they lie in memory. Workers
+    /// go on meanwhile with steps that were fed before: what they waited is [`Usage::stall`].
     pub reading: f64,
     /// How the workers' time was spent, as far as the trace reaches back.
     pub usage: Usage,
@@ -97,8 +97,8 @@ pub struct Report {
     pub startup: Startup,
     /// The plan of a full batch.
     pub plan: PlanSummary,
-    /// Bytes of everything that was planned: the largest of the steps, which run in turn, weights and data, and the copy of what
-    /// training changes that is kept in case a number goes wrong.
+    /// Bytes of everything that was planned: the largest of the steps, which run in turn, weights and data,
+    /// and the copy of what training changes that is kept in case a number goes wrong.
     pub planned_bytes: usize,
     /// What was planned and what was taken of each memory, by what it is for.
     pub used: Vec<ArenaUse>,

@@ -33,13 +33,15 @@ macro_rules! in_dtype {
 pub(super) use in_dtype;
 
 impl Trainer {
-    /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the seed.
+    /// Trains a model on a data set, from its weights or, if it has none, from initial ones drawn by the
+    /// seed.
     pub fn fit(&self, model: &mut Sequential, data: &Dataset) -> Result<Report> {
         self.fit_with(model, data, |_| ControlFlow::Continue(()))
     }
 
-    /// The same, telling about everything as soon as it happens. `Break` ends training after the steps that are under
-    /// way; the model keeps what it has learned, and a checkpoint is written if there is a folder for it.
+    /// The same, telling about everything as soon as it happens. `Break` ends training after the steps that
+    /// are under way; the model keeps what it has learned, and a checkpoint is written if there is a folder
+    /// for it.
     pub fn fit_with(
         &self,
         model: &mut Sequential,
@@ -60,8 +62,8 @@ impl Trainer {
         in_dtype!(self, T => self.evaluate_in::<T>(model, data))
     }
 
-    /// The probability of each class for each of these images, row by row. Images are bytes in CHW order, one after the
-    /// other.
+    /// The probability of each class for each of these images, row by row. Images are bytes in CHW order, one
+    /// after the other.
     pub fn predict(&self, model: &Sequential, images: &[u8]) -> Result<Vec<Vec<f64>>> {
         trained(model)?;
         let pixels = model.input().len();

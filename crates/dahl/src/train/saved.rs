@@ -1,5 +1,5 @@
-//! What a checkpoint of training holds: weights and statistics under their names, what the optimiser keeps, the position, the
-//! settings that bits depend on, and the plans.
+//! What a checkpoint of training holds: weights and statistics under their names, what the optimiser keeps,
+//! the position, the settings that bits depend on, and the plans.
 //!
 //! A run that goes on compares every setting and names the differences. On another number of workers it plans
 //! anew, which bits do not depend on.
@@ -95,8 +95,8 @@ pub(super) fn restore<T: Float>(
     Ok(position)
 }
 
-/// The trainer, with the plans of the checkpoint it goes on from, if it has no others and they can be executed here. If not, the
-/// steps are planned anew; [`restore`] sees to it that they are cut as before.
+/// The trainer, with the plans of the checkpoint it goes on from, if it has no others and they can be
+/// executed here. If not, the steps are planned anew; [`restore`] sees to it that they are cut as before.
 pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
     let mut trainer = trainer.clone();
     if let Some(checkpoint) = &trainer.resume {

@@ -14,8 +14,8 @@ use dahl_runtime::engine::{Ports, Store};
 use dahl_runtime::graph::{Graph, Recorded, Role, Var, fuse};
 use std::ops::RangeInclusive;
 
-/// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are short, and so few that
-/// whoever asks to stop need not wait for long, where they are long.
+/// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are
+/// short, and so few that whoever asks to stop need not wait for long, where they are long.
 const DEPTH: RangeInclusive<usize> = 4..=64;
 
 /// About what the steps that are ahead may compute: some hundredths of a second.
@@ -321,7 +321,8 @@ mod tests {
             };
             lowered.tasks().iter().filter(is_gradient).map(rows).collect::<Vec<_>>()
         };
-        // 64 rows by all samples, where the parts of eight chunks would be 12 and 8 MB; chunks of 16 samples for the small layer.
+        // 64 rows by all samples, where the parts of eight chunks would be 12 and 8 MB; chunks of 16 samples
+        // for the small layer.
         assert_eq!(weights(784, 512), [(128, 64); 8]);
         assert_eq!(weights(512, 512), [(128, 64); 8]);
         assert_eq!(weights(512, 10), [(16, 10); 8]);
@@ -329,7 +330,8 @@ mod tests {
         let elements: usize = reduced.map(|task| task.spec.args[1].region.len()).sum();
         // The biases, the last layer, loss and hits.
         assert_eq!(elements, 512 + 512 + 10 * 512 + 10 + 2);
-        // Chunk by chunk, each copied by whoever computed it: both inputs whole, both gradients for each of the tiles.
+        // Chunk by chunk, each copied by whoever computed it: both inputs whole, both gradients for each of
+        // the tiles.
         let copies = lowered.tasks().iter().filter(|task| task.codelet == "assemble");
         assert_eq!(copies.clone().count(), 2 * 8 + 2 * 8 * 8);
         assert!(copies.clone().all(|task| task.spec.args[0].region.shape()[0] == 16 && task.tile.1 == 8));

@@ -49,7 +49,8 @@ pub(super) struct CheckpointSettings {
 }
 
 impl Trainer {
-    /// Training on a machine, with settings that suit small images: SGD at 0.1, batches of 64, one epoch, f32.
+    /// Training on a machine, with settings that suit small images: SGD at 0.1, batches of 64, one epoch,
+    /// f32.
     pub fn new(machine: &Machine) -> Self {
         Trainer {
             machine: machine.clone(),
@@ -140,9 +141,9 @@ impl Trainer {
         self
     }
 
-    /// Whether tasks that hand arrays to each other become one, where there is a codelet for that. They do, unless this says
-    /// otherwise or training goes on from a checkpoint without. The results are the same to the last bit, as long as all
-    /// numbers are finite.
+    /// Whether tasks that hand arrays to each other become one, where there is a codelet for that. They do,
+    /// unless this says otherwise or training goes on from a checkpoint without. The results are the same to
+    /// the last bit, as long as all numbers are finite.
     pub fn fusion(mut self, fusion: bool) -> Self {
         self.fusion = Some(fusion);
         self
@@ -154,8 +155,8 @@ impl Trainer {
         self
     }
 
-    /// Executes these plans, whatever cut, fusion and schedule say: read from a file, or made by [`Trainer::make_plans`]. They must
-    /// hold every step of the run.
+    /// Executes these plans, whatever cut, fusion and schedule say: read from a file, or made by
+    /// [`Trainer::make_plans`]. They must hold every step of the run.
     pub fn plan(mut self, plans: PlanFile) -> Self {
         self.plans = Some(Arc::new(plans));
         self
@@ -168,27 +169,29 @@ impl Trainer {
         self
     }
 
-    /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after every so many
-    /// steps. [`Trainer::fit`] locks the folder for as long as it lasts ([`FolderLock`]), and fails at once where another run has it
-    /// or nothing can be written there.
+    /// Writes checkpoints into a folder: after each epoch, when training is stopped, and if asked for, after
+    /// every so many steps. [`Trainer::fit`] locks the folder for as long as it lasts ([`FolderLock`]), and
+    /// fails at once where another run has it or nothing can be written there.
     pub fn checkpoint(mut self, dir: impl Into<PathBuf>, every: Option<u64>) -> Self {
         self.checkpoint =
             Some(CheckpointSettings { dir: dir.into(), every: every.filter(|&steps| steps > 0) });
         self
     }
 
-    /// Uses a lock on the folder of checkpoints that was taken before, so that nobody else saves there between a look into it
-    /// and the training.
+    /// Uses a lock on the folder of checkpoints that was taken before, so that nobody else saves there
+    /// between a look into it and the training.
     pub fn lock(mut self, lock: FolderLock) -> Self {
         self.lock = Some(Arc::new(lock));
         self
     }
 
-    /// Goes on from a checkpoint, to the same bits as if training had never been interrupted. Model, data and settings
-    /// must be those of the checkpoint; [`Trainer::fit`] refuses it otherwise and names every difference.
+    /// Goes on from a checkpoint, to the same bits as if training had never been interrupted. Model, data and
+    /// settings must be those of the checkpoint; [`Trainer::fit`] refuses it otherwise and names every
+    /// difference.
     ///
-    /// The plans of the checkpoint are executed if they fit this machine and no others were given. Otherwise the steps are
-    /// planned anew, and refused if they would be cut in another way, since bits depend on that.
+    /// The plans of the checkpoint are executed if they fit this machine and no others were given. Otherwise
+    /// the steps are planned anew, and refused if they would be cut in another way, since bits depend on
+    /// that.
     pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
         self.resume = Some(Arc::new(checkpoint));
         self

@@ -16,7 +16,8 @@ pub struct ArenaUse {
     pub resident_bytes: Option<usize>,
 }
 
-/// The arenas of a run: the store, what `copies` of what training changes take, and the workspace of all steps in every memory.
+/// The arenas of a run: the store, what `copies` of what training changes take, and the workspace of all
+/// steps in every memory.
 pub(super) fn arenas(
     store: &Store,
     workspace: &Workspace,

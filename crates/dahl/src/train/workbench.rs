@@ -107,7 +107,8 @@ impl<'a, T: Float> Workbench<'a, T> {
         let fusion = planned.unwrap_or(self.trainer.fusion.unwrap_or(cut.fusion));
         let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE, fusion };
         let step = Step::record(recipe, n, kind)?;
-        // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit this machine.
+        // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit
+        // this machine.
         let kept = kept_plans.as_ref().filter(|_| is_planned).and_then(|plans| {
             let planned = plans.plan(&name, &step.graph, machine).ok()?;
             planned.plan.check_machine(machine).ok().map(|()| planned)
@@ -182,8 +183,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to; both may end the run, after the
-    /// steps that are under way. Returns how many there were.
+    /// Runs `count` steps. `feed` fills the ports of each, `collect` learns what it came to; both may end the
+    /// run, after the steps that are under way. Returns how many there were.
     pub fn run<T: Float>(
         &mut self,
         store: &mut Store,

@@ -7,8 +7,9 @@ use dahl_runtime::graph::CutOptions;
 /// The most samples of a tile that is tried.
 const MAX_TILE: usize = 256;
 
-/// Ways to cut a step on a batch of this size, the heuristic one first, each once: tiles of a multiple of the lanes, and several
-/// sizes of groups that add into one partial gradient. Their number does not depend on the number of workers.
+/// Ways to cut a step on a batch of this size, the heuristic one first, each once: tiles of a multiple of the
+/// lanes, and several sizes of groups that add into one partial gradient. Their number does not depend on the
+/// number of workers.
 pub fn candidates(batch: usize, dtype: Dtype) -> Vec<CutOptions> {
     let heuristic = CutOptions::default();
     let lanes = 64 / dtype.bytes();

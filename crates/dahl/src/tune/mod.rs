@@ -1,8 +1,9 @@
 //! Finding out which cut is best on this machine: what there is to choose from, and what each takes.
 //!
-//! A *subject* is a training step: a model, a batch, an element type. Its *candidates* are ways to cut it (how many samples a task
-//! takes, how many tasks add into one partial gradient). Each is measured by running real steps. Nothing here decides for a run:
-//! a choice counts when a user has asked for it, is stored by the program, and stays until the user asks again.
+//! A *subject* is a training step: a model, a batch, an element type. Its *candidates* are ways to cut it
+//! (how many samples a task takes, how many tasks add into one partial gradient). Each is measured by running
+//! real steps. Nothing here decides for a run: a choice counts when a user has asked for it, is stored by the
+//! program, and stays until the user asks again.
 //!
 //! Whole steps are measured rather than kernels, because what a cut costs is in caches, waits and sums as
 //! much as in kernels. The number of workers plays no part in a choice, since bits may not depend on it: a
@@ -33,11 +34,12 @@ pub struct Subject {
     dtype: Dtype,
 }
 
-/// Images that steps are measured with at least. They lie all over a memory that caches do not hold, as those of a real run do.
+/// Images that steps are measured with at least. They lie all over a memory that caches do not hold, as those
+/// of a real run do.
 const BYTES_OF_IMAGES: usize = 32 << 20;
 
-/// Implementations in another order of preference than the heuristic's. The scalar references are not among them: they are there to
-/// be right.
+/// Implementations in another order of preference than the heuristic's. The scalar references are not among
+/// them: they are there to be right.
 const OTHER_IMPLEMENTATIONS: [&str; 1] = ["lanes"];
 
 impl Subject {
@@ -67,8 +69,8 @@ impl Subject {
         self.batch
     }
 
-    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles without fusion and by other
-    /// implementations, where that makes a difference.
+    /// The cuts to choose from, the heuristic one first: tiles and groups, and the heuristic's tiles without
+    /// fusion and by other implementations, where that makes a difference.
     pub fn candidates(&self) -> Result<Vec<CutOptions>> {
         let mut cuts = candidates(self.batch, self.dtype);
         let mut others = vec![CutOptions { fusion: false, ..CutOptions::default() }];
@@ -90,7 +92,8 @@ impl Subject {
         Ok(cuts)
     }
 
-    /// What a choice for this subject is filed under: the same for every run of such steps, whatever its data and workers.
+    /// What a choice for this subject is filed under: the same for every run of such steps, whatever its data
+    /// and workers.
     pub fn key(&self) -> String {
         choice_key(&self.model, self.batch, self.dtype)
     }
@@ -158,7 +161,8 @@ pub struct Least {
     pub weight_bytes: usize,
 }
 
-/// The codelets whose operations count for [`Least`]. What others do (maxima, sums, the update) is little beside them.
+/// The codelets whose operations count for [`Least`]. What others do (maxima, sums, the update) is little
+/// beside them.
 const PRODUCTS: [&str; 6] = ["conv2d", "conv2d_dx", "conv2d_dw", "dense", "dense_dx", "dense_dw"];
 
 /// What a choice for training a model on batches of this size is filed under.

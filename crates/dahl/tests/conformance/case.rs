@@ -49,7 +49,8 @@ impl Case {
         self.sample.args[arg].dtype.unwrap_or(dtype)
     }
 
-    /// The contents of an argument's region, row by row, as numbers that an array holds when `dtype` is computed in.
+    /// The contents of an argument's region, row by row, as numbers that an array holds when `dtype` is
+    /// computed in.
     pub fn data_in(&self, arg: usize, region: &Region, dtype: Dtype) -> Vec<f64> {
         let shape = self.sample.args[arg].shape;
         let is_integer = matches!(self.dtype_of(arg, dtype), Dtype::U8 | Dtype::U32);

@@ -146,8 +146,9 @@ impl Prepared {
 
     /// Runs the kernel.
     pub fn run(&self) -> Result<()> {
-        // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout and
-        // aligned to 64 bytes; nothing else touches it meanwhile. `share` is used for elementwise codelets only.
+        // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout
+        // and aligned to 64 bytes; nothing else touches it meanwhile. `share` is used for elementwise
+        // codelets only.
         let call = unsafe { Call::new(&self.spec, &self.pointers) };
         (self.kernel)(&call)
     }

@@ -1,9 +1,10 @@
 //! Every implementation of every codelet against its reference, in every element type it has.
 //!
-//! All of it is driven by the list of codelets and their samples. Kernels are called on whole arrays and on tiles,
-//! on odd, ragged, single and empty extents, with special values, in windows of larger tiles and on every
-//! instruction set (this file); with everything outside of the declared regions poisoned (`regions`); and as
-//! tasks that are cut, lowered, planned and run (`tilings`). `by_hand` holds the references to worked examples.
+//! All of it is driven by the list of codelets and their samples. Kernels are called on whole arrays and on
+//! tiles, on odd, ragged, single and empty extents, with special values, in windows of larger tiles and on
+//! every instruction set (this file); with everything outside of the declared regions poisoned (`regions`);
+//! and as tasks that are cut, lowered, planned and run (`tilings`). `by_hand` holds the references to worked
+//! examples.
 
 mod by_hand;
 mod case;

@@ -5,8 +5,8 @@ use crate::harness::Arg;
 use crate::{assert_same_bits, call, memory};
 use dahl_runtime::array::{Layout, Region};
 
-/// A tile in memory that holds the whole arrays gives the same bits whether the rest of them is there or poisoned,
-/// and leaves the rest as it is.
+/// A tile in memory that holds the whole arrays gives the same bits whether the rest of them is there or
+/// poisoned, and leaves the rest as it is.
 #[test]
 fn a_tile_touches_nothing_outside_of_its_regions() {
     for case in all_cases() {

@@ -1,8 +1,8 @@
 //! Every codelet as a task: cut at random along every axis that may be, lowered, planned and run.
 //!
-//! Inputs are cut in ways of their own, so that tiles have to be assembled from pieces (halos among them), and
-//! outputs are reduced from partial results where a cut axis is missing in them. An output that has every cut
-//! axis must have exactly the bits of the whole call; the others may differ by the rounding of sums.
+//! Inputs are cut in ways of their own, so that tiles have to be assembled from pieces (halos among them),
+//! and outputs are reduced from partial results where a cut axis is missing in them. An output that has every
+//! cut axis must have exactly the bits of the whole call; the others may differ by the rounding of sums.
 
 use crate::case::{Case, dtypes, random_cuts};
 use crate::{Window, assert_close, assert_same_bits, run};
@@ -252,7 +252,8 @@ fn every_tiling_computes_the_same() {
     }
 }
 
-/// Every axis that may be split is, into several ranges and more than once: otherwise the test above shows nothing.
+/// Every axis that may be split is, into several ranges and more than once: otherwise the test above shows
+/// nothing.
 #[test]
 fn every_axis_of_every_codelet_is_cut() {
     for codelet in CODELETS {

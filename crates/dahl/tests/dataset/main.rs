@@ -1,4 +1,5 @@
-//! Data sets through the public interface: what is read, and that every fault is an error that tells the reader what to do.
+//! Data sets through the public interface: what is read, and that every fault is an error that tells the
+//! reader what to do.
 
 mod check;
 mod cifar;

@@ -58,8 +58,8 @@ fn nothing_in_the_corpora_is_a_surprise() {
     }
 }
 
-/// Runs a target on random bytes: so many times, or for as many seconds as DAHL_TEST_SECONDS says. Which bytes, is the same every
-/// time; what a failure prints can be kept as a file of the corpus.
+/// Runs a target on random bytes: so many times, or for as many seconds as DAHL_TEST_SECONDS says. Which
+/// bytes, is the same every time; what a failure prints can be kept as a file of the corpus.
 fn random(name: &str, times: u64, most: usize) {
     let seconds =
         std::env::var("DAHL_TEST_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));

@@ -1,4 +1,5 @@
-//! The small files that `scripts/golden_models.py` makes: settings, batches and results of one training with PyTorch.
+//! The small files that `scripts/golden_models.py` makes: settings, batches and results of one training with
+//! PyTorch.
 
 use dahl::Trainer;
 use dahl::dataset::{self, Dataset};
@@ -127,7 +128,8 @@ impl Sample {
         }
     }
 
-    /// The largest difference from another sample, relative to that one's largest element. A NaN is far from anything.
+    /// The largest difference from another sample, relative to that one's largest element. A NaN is far from
+    /// anything.
     pub fn distance(&self, from: &Sample) -> f64 {
         assert_eq!(self.elements.len(), from.elements.len());
         let pairs = self.elements.iter().zip(&from.elements);

@@ -1,9 +1,9 @@
-//! The built-in models against PyTorch: losses, first gradients, final weights, running statistics and evaluation, from the
-//! same initial weights and batches.
+//! The built-in models against PyTorch: losses, first gradients, final weights, running statistics and
+//! evaluation, from the same initial weights and batches.
 //!
-//! Both sides draw initial weights, synthetic images and dropout from the same generator, so the files in `tests/golden/models`
-//! hold only settings, batches and results. `scripts/golden_models.py` makes them. `.ci/full` does the same with the command
-//! `dahl`, whole tensors and Fashion-MNIST (`scripts/parity.py`).
+//! Both sides draw initial weights, synthetic images and dropout from the same generator, so the files in
+//! `tests/golden/models` hold only settings, batches and results. `scripts/golden_models.py` makes them.
+//! `.ci/full` does the same with the command `dahl`, whole tensors and Fashion-MNIST (`scripts/parity.py`).
 
 mod golden;
 
@@ -50,7 +50,8 @@ impl Training {
         worst(self.dump.logits.iter().zip(&theirs).map(|(a, b)| (a - b).abs() / largest))
     }
 
-    /// The largest difference of a gradient in the first step, relative to the largest element of its parameter's gradient.
+    /// The largest difference of a gradient in the first step, relative to the largest element of its
+    /// parameter's gradient.
     fn gradients(&self) -> f64 {
         let parameters = self.model.parameters().expect("the model is sound");
         assert_eq!(parameters.len(), self.golden.count("grad."));
@@ -96,8 +97,8 @@ impl Training {
         }
     }
 
-    /// In `f32`, losses are at most three times as far from PyTorch's in `f64` as PyTorch's own in `f32` are, both taken at
-    /// their farthest.
+    /// In `f32`, losses are at most three times as far from PyTorch's in `f64` as PyTorch's own in `f32` are,
+    /// both taken at their farthest.
     fn check_f32(&self, what: &str) {
         let exact = self.golden.floats("losses");
         let far = |losses: &[f64]| worst(losses.iter().zip(&exact).map(|(a, b)| (a - b).abs()));

@@ -1,12 +1,12 @@
 //! Index relations against scalar definitions of their operations: the notation means what it says, exactly.
 //!
-//! The lines here use every feature of the notation. A codelet need not be among them: that its regions suffice is
-//! shown by the conformance test, which poisons everything outside of them.
+//! The lines here use every feature of the notation. A codelet need not be among them: that its regions
+//! suffice is shown by the conformance test, which poisons everything outside of them.
 //!
-//! A definition is a loop nest written from the mathematics. It says which elements each contribution reads and
-//! writes, and knows nothing of relations. For random shapes, parameters and tilings the relation must give each
-//! contribution to exactly one tile, cover each output once per reduction tile, and name exactly the bounding
-//! box of what the tile's contributions read.
+//! A definition is a loop nest written from the mathematics. It says which elements each contribution reads
+//! and writes, and knows nothing of relations. For random shapes, parameters and tilings the relation must
+//! give each contribution to exactly one tile, cover each output once per reduction tile, and name exactly
+//! the bounding box of what the tile's contributions read.
 
 mod case;
 mod checker;

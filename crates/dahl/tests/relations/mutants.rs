@@ -3,8 +3,8 @@
 use crate::case::{Case, Draw};
 use crate::{definitions, verify};
 
-/// Asserts that the wrong line is told from the definition, for this reason (or one of several, set apart by `|`:
-/// which one is found first depends on the shapes drawn).
+/// Asserts that the wrong line is told from the definition, for this reason (or one of several, set apart by
+/// `|`: which one is found first depends on the shapes drawn).
 fn refused(line: &str, define: fn(&mut Draw) -> Case, reasons: &str) {
     match verify(line, define) {
         Ok(()) => panic!("the checker accepts {line}"),

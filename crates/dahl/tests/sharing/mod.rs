@@ -3,8 +3,8 @@
 use dahl_runtime::graph::{BufferKind, Lowered};
 use dahl_runtime::plan::Plan;
 
-/// No two buffers share memory unless every task of the one comes before every task of the other: by edges, or by the
-/// planned order of a worker, in which what floats has no place.
+/// No two buffers share memory unless every task of the one comes before every task of the other: by edges,
+/// or by the planned order of a worker, in which what floats has no place.
 pub fn check_memory(lowered: &Lowered, plan: &Plan) {
     let memory = plan.memory();
     let n = lowered.tasks().len();

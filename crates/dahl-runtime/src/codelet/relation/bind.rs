@@ -1,7 +1,7 @@
 //! From a [`Relation`] and shapes to a [`Bound`]: what each axis may do, and whether the shapes allow it.
 //!
-//! The extents come from [`super::extents`]; here they are judged. A bound relation has no reads outside of an
-//! argument that does not expect them, and no output element that is never written.
+//! The extents come from [`super::extents`]; here they are judged. A bound relation has no reads outside of
+//! an argument that does not expect them, and no output element that is never written.
 
 use super::bound::{BoundArg, Role, whole};
 use super::extents::{extent_in, misfit};
@@ -13,8 +13,8 @@ use crate::shape::{MAX_RANK, Shape};
 impl Relation {
     /// Binds the relation to the shapes of all arguments, in call order, and to its integer parameters.
     ///
-    /// Fails if a rank is wrong, axes disagree, a window does not fit, an argument is read outside without saying
-    /// what it is there, or a parameter makes no sense (a stride of 0, negative padding).
+    /// Fails if a rank is wrong, axes disagree, a window does not fit, an argument is read outside without
+    /// saying what it is there, or a parameter makes no sense (a stride of 0, negative padding).
     pub fn bind(&self, shapes: &[Shape], ints: &[i64]) -> Result<Bound> {
         if shapes.len() != self.args.len() {
             let names: Vec<String> = (0..self.args.len()).map(|arg| self.show(arg)).collect();
@@ -60,11 +60,12 @@ impl Relation {
         Ok(Bound { axes, args, roles, components })
     }
 
-    /// The shapes of the outputs, from the shapes of the arguments that are read: those only read, in call order,
-    /// then those read and written (whose own shapes are returned unchanged at their place).
+    /// The shapes of the outputs, from the shapes of the arguments that are read: those only read, in call
+    /// order, then those read and written (whose own shapes are returned unchanged at their place).
     ///
     /// Where an equation leaves a choice, the window is taken to fit exactly: the array under it gets the
-    /// smallest extent (the input gradient of a strided convolution may be larger), the position and the offsets the largest.
+    /// smallest extent (the input gradient of a strided convolution may be larger), the position and the
+    /// offsets the largest.
     pub fn infer(&self, input_shapes: &[Shape], ints: &[i64]) -> Result<Vec<Shape>> {
         let read: Vec<usize> =
             (0..self.args.len()).filter(|&arg| self.args[arg].mode != Mode::Write).collect();
@@ -192,7 +193,8 @@ impl Relation {
         Ok(())
     }
 
-    /// Refuses outputs that an equation leaves partly unwritten, unless they accumulate and so have a start value.
+    /// Refuses outputs that an equation leaves partly unwritten, unless they accumulate and so have a start
+    /// value.
     fn check_writes(&self, args: &[BoundArg], extents: &[usize], equations: &[Affine]) -> Result<()> {
         for (number, (arg, bound)) in self.args.iter().zip(args).enumerate() {
             if arg.mode == Mode::Read || arg.accumulate.is_some() {
@@ -221,7 +223,8 @@ impl Relation {
         if !role.independent && outputs().all(|(_, bound)| !bound.dims.contains(&Some(axis))) {
             return Split::Never;
         }
-        // Kernels see regions, not tiles: of an axis that indexes nothing, nobody could tell them which part to compute.
+        // Kernels see regions, not tiles: of an axis that indexes nothing, nobody could tell them which part
+        // to compute.
         if args.iter().all(|bound| !bound.dims.contains(&Some(axis))) {
             return Split::Never;
         }

@@ -44,8 +44,8 @@ pub(super) struct Role {
     pub component: Option<usize>,
     /// Whether it runs freely, rather than being defined by an equation.
     pub independent: bool,
-    /// Whether it goes wherever its equation says, rather than being limited to its extent. Such axes index inputs
-    /// only, and a tile does not restrict them.
+    /// Whether it goes wherever its equation says, rather than being limited to its extent. Such axes index
+    /// inputs only, and a tile does not restrict them.
     pub follows: bool,
     /// The values it takes in some point.
     pub reach: Interval,
@@ -86,14 +86,14 @@ impl Bound {
         self.args[arg].shape
     }
 
-    /// The number of points of the iteration space: the product of the extents of all axes that are not defined
-    /// by an equation. A number that does not fit is saturated.
+    /// The number of points of the iteration space: the product of the extents of all axes that are not
+    /// defined by an equation. A number that does not fit is saturated.
     pub fn points(&self) -> usize {
         self.independent().fold(1, |points, axis| points.saturating_mul(self.axes[axis].extent))
     }
 
-    /// The share of the points that belong to a tile. Where an axis that an equation defines is split, its points
-    /// are taken to be spread evenly.
+    /// The share of the points that belong to a tile. Where an axis that an equation defines is split, its
+    /// points are taken to be spread evenly.
     pub fn points_in(&self, tile: &Tile) -> usize {
         let mut points = self.points() as u128;
         for (axis, range) in self.axes.iter().zip(tile.ranges()) {
@@ -110,9 +110,9 @@ impl Bound {
 
     /// What a tile touches of every argument, in call order.
     ///
-    /// Outputs: all that the tile is responsible for, also elements to which nothing contributes (they are set to
-    /// the start value). Inputs: the bounding box of what is read inside of the array; nothing if the tile has no
-    /// output element. Empty regions have the range `0..0` in every dimension.
+    /// Outputs: all that the tile is responsible for, also elements to which nothing contributes (they are
+    /// set to the start value). Inputs: the bounding box of what is read inside of the array; nothing if the
+    /// tile has no output element. Empty regions have the range `0..0` in every dimension.
     pub fn regions(&self, tile: &Tile) -> Vec<Region> {
         let at: Vec<Interval> = (0..self.axes.len()).map(|axis| self.interval(tile, axis)).collect();
         let mut has_output = false;

@@ -1,8 +1,8 @@
 //! The extents of the axes: from the shapes of arguments, from bounds, and from equations.
 //!
 //! Both inference and binding start here; the one knows the shapes of some arguments, the other of all. The
-//! invariant for what follows: known extents agree with every argument, bound and equation, and numbers are small
-//! enough that interval arithmetic does not overflow.
+//! invariant for what follows: known extents agree with every argument, bound and equation, and numbers are
+//! small enough that interval arithmetic does not overflow.
 
 use super::interval::{Affine, MAX_INDEX};
 use super::{Dim, Equation, Factor, Relation};
@@ -241,8 +241,8 @@ fn check_size(equation: &Affine, extents: &[Option<usize>]) -> std::result::Resu
     Ok(())
 }
 
-/// The extent of one axis of an equation from those of the others: the smallest for the left axis, the largest
-/// for the others, such that the last window ends at most one padding past the end.
+/// The extent of one axis of an equation from those of the others: the smallest for the left axis, the
+/// largest for the others, such that the last window ends at most one padding past the end.
 pub(super) fn extent_in(equation: &Affine, extents: &[Option<usize>], axis: usize) -> i64 {
     let last = |axis: usize| extents[axis].map_or(0, |extent| extent as i64 - 1);
     let padding = (-equation.constant).max(0);

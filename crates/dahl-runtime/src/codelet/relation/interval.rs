@@ -1,8 +1,9 @@
 //! Integer intervals under affine equations: what the values of some axes say about the others.
 //!
 //! [`propagate`] narrows intervals until every equation agrees with them at its bounds; it works in both
-//! directions and never loses a solution. That alone is not tight when windows have gaps (a dilation that shares
-//! a factor with the stride, say), so [`hull`] also checks that each end of an interval belongs to a solution.
+//! directions and never loses a solution. That alone is not tight when windows have gaps (a dilation that
+//! shares a factor with the stride, say), so [`hull`] also checks that each end of an interval belongs to a
+//! solution.
 
 /// Indices and products of extents and coefficients stay below this, so that sums of them cannot overflow.
 pub(super) const MAX_INDEX: i128 = 1 << 52;
@@ -89,7 +90,8 @@ pub(super) fn propagate(equations: &[Affine], at: &mut [Interval]) -> bool {
                 let right = equation.sum(at);
                 let (others_lo, others_hi) =
                     (right.lo - factor * at[axis].lo, right.hi - factor * at[axis].hi);
-                // Rounding inwards: the first multiple of the factor that is large enough, the last that is small enough.
+                // Rounding inwards: the first multiple of the factor that is large enough, the last that is
+                // small enough.
                 let lo = -(others_hi - left.lo).div_euclid(factor);
                 let hi = (left.hi - others_lo).div_euclid(factor);
                 if !narrow(at, axis, Interval { lo, hi }) {
@@ -103,7 +105,8 @@ pub(super) fn propagate(equations: &[Affine], at: &mut [Interval]) -> bool {
     }
 }
 
-/// The smallest interval that holds every value which `axis` takes in a solution; `None` if there is no solution.
+/// The smallest interval that holds every value which `axis` takes in a solution; `None` if there is no
+/// solution.
 ///
 /// The equations should be those connected to the axis, because each unconnected one multiplies the search.
 pub(super) fn hull(equations: &[Affine], at: &[Interval], axis: usize) -> Option<Interval> {

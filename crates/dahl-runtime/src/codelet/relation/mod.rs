@@ -1,8 +1,9 @@
 //! Index relations: how the arguments of a codelet are indexed, in one line.
 //!
-//! Everything the runtime knows about an operation's data follows from this line: which axes may be split, which
-//! part of each argument a tile touches (halos included), and what the shapes of the outputs are. Recording
-//! calls [`Relation::infer`] and [`Relation::bind`], lowering calls [`Bound::tiles`] and [`Bound::regions`].
+//! Everything the runtime knows about an operation's data follows from this line: which axes may be split,
+//! which part of each argument a tile touches (halos included), and what the shapes of the outputs are.
+//! Recording calls [`Relation::infer`] and [`Relation::bind`], lowering calls [`Bound::tiles`] and
+//! [`Bound::regions`].
 //!
 //! # Notation
 //!
@@ -12,27 +13,28 @@
 //!
 //! - Before `->` stand the inputs, after it the outputs. An argument named on both sides is read and written.
 //! - Each dimension is an *axis*. Axes of the same name are the same variable. `!` forbids to split an axis,
-//!   wherever it is written. `*` is an index that depends on data: the whole dimension is read. `..` stands for
-//!   any number of dimensions, the same for every argument that has it.
+//!   wherever it is written. `*` is an index that depends on data: the whole dimension is read. `..` stands
+//!   for any number of dimensions, the same for every argument that has it.
 //! - `+=`, `max=`, `min=` after an output say how partial results are combined.
-//! - `?0`, `?-inf`, `?skip` after an input give the value of reads outside of the array; without them such reads
-//!   are an error when the relation is bound. Nothing is ever written outside: points that fall outside of an
-//!   output are not part of the iteration (`?skip` may be written there, to say so).
+//! - `?0`, `?-inf`, `?skip` after an input give the value of reads outside of the array; without them such
+//!   reads are an error when the relation is bound. Nothing is ever written outside: points that fall outside
+//!   of an output are not part of the iteration (`?skip` may be written there, to say so).
 //! - After `where` stand equations, `axis = axis*coefficient + … - constant`, and bounds, `axis < extent`.
-//!   Names that are not axes are integer parameters, ordered by first mention. Parameters that multiply an axis
-//!   or bound one must be at least 1, those that stand alone at least 0.
+//!   Names that are not axes are integer parameters, ordered by first mention. Parameters that multiply an
+//!   axis or bound one must be at least 1, those that stand alone at least 0.
 //!
 //! # Windows
 //!
-//! An equation describes a sliding window: the axis on its left is the array under the window, the first axis on
-//! its right the position of the window, the others are offsets inside. A negative constant is padding, on both
-//! ends alike. The extent of the position is the largest for which no window reaches further than the padding
-//! past the end (PyTorch's floor division), and shapes that disagree with it are refused.
+//! An equation describes a sliding window: the axis on its left is the array under the window, the first axis
+//! on its right the position of the window, the others are offsets inside. A negative constant is padding, on
+//! both ends alike. The extent of the position is the largest for which no window reaches further than the
+//! padding past the end (PyTorch's floor division), and shapes that disagree with it are refused.
 //!
 //! # Invariant
 //!
-//! Regions are exact: the region of an input is the bounding box of the elements that the points of the tile read
-//! inside of the array, and the regions of an output over all tiles of a tiling cover it once per reduction tile.
+//! Regions are exact: the region of an input is the bounding box of the elements that the points of the tile
+//! read inside of the array, and the regions of an output over all tiles of a tiling cover it once per
+//! reduction tile.
 //!
 //! # What a relation cannot say
 //!
@@ -76,8 +78,8 @@ impl Relation {
         parse::parse(line)
     }
 
-    /// The arguments in call order: those that are only read, as in the line, then the outputs, as in the line.
-    /// An argument on both sides appears once, among the outputs.
+    /// The arguments in call order: those that are only read, as in the line, then the outputs, as in the
+    /// line. An argument on both sides appears once, among the outputs.
     pub fn args(&self) -> &[Arg] {
         &self.args
     }

@@ -1,8 +1,8 @@
 //! From the line to the [`Relation`]: a small recursive-descent parser, and the checks that need no shapes.
 //!
 //! Lines are written by programmers, so errors point at the column of the offending piece. The invariant that
-//! binding relies on: every axis number is valid, each axis is defined by at most one equation, no axis depends
-//! on itself, and an argument has at most one `..`.
+//! binding relies on: every axis number is valid, each axis is defined by at most one equation, no axis
+//! depends on itself, and an argument has at most one `..`.
 
 use super::{Accumulate, Arg, Dim, Equation, Factor, Limit, Mode, Outside, Relation};
 use crate::error::{Error, ErrorKind, Result};
@@ -239,7 +239,8 @@ fn resolve(
     clauses: Vec<Clause<'_>>,
 ) -> Result<Relation> {
     let mut names = Names { line, axes: Vec::new(), params: Vec::new() };
-    // An axis is what indexes an argument, is defined by an equation or is bounded; all other names are parameters.
+    // An axis is what indexes an argument, is defined by an equation or is bounded; all other names are
+    // parameters.
     for (token, _) in inputs.iter().chain(&outputs).flat_map(|arg| &arg.dims) {
         if token.is_name() {
             names.add_axis(token.text);

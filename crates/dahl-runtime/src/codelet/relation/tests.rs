@@ -1,4 +1,5 @@
-//! Examples with known answers; the `relations` test of the `dahl` crate checks every operation on random shapes.
+//! Examples with known answers; the `relations` test of the `dahl` crate checks every operation on random
+//! shapes.
 
 use super::*;
 use crate::error::ErrorKind;

@@ -42,8 +42,8 @@ pub enum TileSize {
     AtMost(usize),
     /// This many ranges, nearly equal, the longer ones first; never more than the axis is long.
     Count(usize),
-    /// Ranges of the first length, which is doubled, up to the second, as long as 16 are left. A rest of at most an eighth of that goes
-    /// with the last of them: it would be a task of its own for next to nothing.
+    /// Ranges of the first length, which is doubled, up to the second, as long as 16 are left. A rest of at
+    /// most an eighth of that goes with the last of them: it would be a task of its own for next to nothing.
     Between(usize, usize),
 }
 
@@ -51,8 +51,8 @@ pub enum TileSize {
 const MANY_TILES: usize = 16;
 
 impl TileSize {
-    /// The ranges of an axis of this extent, in order. They cover it once; an empty axis has one empty range, so
-    /// that accumulating outputs are still set to their start value.
+    /// The ranges of an axis of this extent, in order. They cover it once; an empty axis has one empty range,
+    /// so that accumulating outputs are still set to their start value.
     ///
     /// # Panics
     /// If the size or count is 0.
@@ -108,8 +108,8 @@ impl TileSize {
 impl Bound {
     /// Every tile when the given axes are cut: the cross product of their ranges, the last axis fastest.
     ///
-    /// Axes are numbered as in [`Bound::axes`]. Cutting an axis twice, one that must not be split, or into tiles
-    /// of size 0 is an error.
+    /// Axes are numbered as in [`Bound::axes`]. Cutting an axis twice, one that must not be split, or into
+    /// tiles of size 0 is an error.
     pub fn tiles(&self, cuts: &[(usize, TileSize)]) -> Result<Vec<Tile>> {
         let refuse = |sentence: String| Err(Error::new(ErrorKind::Plan, sentence));
         let mut tiles = vec![Tile::whole(self)];

@@ -1,8 +1,9 @@
 //! What failed tasks leave behind: regions whose content must not be used, with the cause.
 //!
 //! A task that fails poisons its outputs before it finishes, so whoever depends on it sees that. A task that
-//! reads poisoned data does not run and poisons its own outputs with the same cause; one that overwrites poisoned
-//! data without reading it heals it. As long as nothing has failed, all of this costs one load per task.
+//! reads poisoned data does not run and poisons its own outputs with the same cause; one that overwrites
+//! poisoned data without reading it heals it. As long as nothing has failed, all of this costs one load per
+//! task.
 
 use super::templates::Argument;
 use crate::error::Error;

@@ -1,14 +1,15 @@
 //! Tasks that a program submits one by one.
 //!
-//! [`Tasks::submit`] finds the predecessors of a task from the regions it touches, links the task to those that
-//! have not finished, and returns; it never waits for a task. Workers take ready tasks in order, urgent ones first; of the successors that a worker makes ready, it runs the first itself.
+//! [`Tasks::submit`] finds the predecessors of a task from the regions it touches, links the task to those
+//! that have not finished, and returns; it never waits for a task. Workers take ready tasks in order, urgent
+//! ones first; of the successors that a worker makes ready, it runs the first itself.
 //!
-//! One mutex guards the dependency analysis and the list of free slots; a slot's own mutex guards the list of its
-//! successors. Locks are taken in this order: submission, then one slot, then nothing. Workers never take the
-//! submission lock, so a submitting thread never waits for a kernel, nor a kernel for a submission.
+//! One mutex guards the dependency analysis and the list of free slots; a slot's own mutex guards the list of
+//! its successors. Locks are taken in this order: submission, then one slot, then nothing. Workers never take
+//! the submission lock, so a submitting thread never waits for a kernel, nor a kernel for a submission.
 //!
-//! Every wake-up goes through a [`Bell`]: the pool's, after something became ready; `done`, after a task finished
-//! that a thread had marked as watched.
+//! Every wake-up goes through a [`Bell`]: the pool's, after something became ready; `done`, after a task
+//! finished that a thread had marked as watched.
 
 #![expect(unsafe_code, reason = "lets workers use the memory that dependencies reserve for their task")]
 
@@ -42,7 +43,8 @@ use std::panic::Location;
 use std::time::Duration;
 use templates::{Finder, Found, N_TEMPLATES, Template, TemplateId, Templates};
 
-/// Names the best implementation there is: the last one listed that can take the arrays as they lie in memory.
+/// Names the best implementation there is: the last one listed that can take the arrays as they lie in
+/// memory.
 pub const BEST: &str = "best";
 
 /// Ready tasks that fit into the lock-free queue; more wait in a list.
@@ -120,8 +122,9 @@ struct Scratch {
 }
 
 impl Tasks {
-    /// An executor whose tasks the workers of `pool` will run once it is attached there. Each worker keeps its newest
-    /// `trace_capacity` events; whoever waits gives up when no task finishes for as long as `watchdog` says.
+    /// An executor whose tasks the workers of `pool` will run once it is attached there. Each worker keeps
+    /// its newest `trace_capacity` events; whoever waits gives up when no task finishes for as long as
+    /// `watchdog` says.
     pub fn new(pool: &Pool, trace_capacity: usize, watchdog: Option<Duration>) -> Self {
         let worker = |unit: &Unit| {
             let recorder = Recorder::new(trace_capacity);
@@ -177,13 +180,13 @@ impl Tasks {
         submission.free_bases.push(base);
     }
 
-    /// Checks the arguments against the codelet's relation and submits a task. `arguments` adds the arguments in
-    /// call order, at most [`MAX_ARGS`].
+    /// Checks the arguments against the codelet's relation and submits a task. `arguments` adds the arguments
+    /// in call order, at most [`MAX_ARGS`].
     ///
     /// # Safety
     /// Each argument's memory must be valid until [`Tasks::is_idle`] has said that its base is idle, and the
-    /// program must not touch it before [`Tasks::wait`] has returned for that region. The region must cover the
-    /// memory. Arrays and arenas keep this: they borrow for the program and retire memory by base.
+    /// program must not touch it before [`Tasks::wait`] has returned for that region. The region must cover
+    /// the memory. Arrays and arenas keep this: they borrow for the program and retire memory by base.
     pub unsafe fn submit(
         &self,
         request: Request<'_>,
@@ -223,7 +226,8 @@ impl Tasks {
         slot.pending.store(1, Ordering::Relaxed);
         for &pred in &*preds {
             let mut links = lock(&self.slots.get(pred.slot()).links);
-            // Looked at again under the lock: from here on the task cannot finish without seeing its successor.
+            // Looked at again under the lock: from here on the task cannot finish without seeing its
+            // successor.
             if alive(pred) {
                 slot.pending.fetch_add(1, Ordering::Relaxed);
                 links.successors.push(index);
@@ -281,8 +285,8 @@ impl Tasks {
         index
     }
 
-    /// Waits until the tasks that must precede an access by the program have finished. Returns the error of the
-    /// task that poisoned the region, if one did.
+    /// Waits until the tasks that must precede an access by the program have finished. Returns the error of
+    /// the task that poisoned the region, if one did.
     pub fn wait(&self, base: usize, region: &Region, writes: bool) -> Result<()> {
         refuse_workers("an array cannot be read or written by the program inside of a task")?;
         let alive = |ticket| self.slots.is_alive(ticket);
@@ -315,7 +319,8 @@ impl Tasks {
         waited
     }
 
-    /// Passes over every task that has been submitted and has not started; what they would have written is poisoned.
+    /// Passes over every task that has been submitted and has not started; what they would have written is
+    /// poisoned.
     pub fn cancel(&self) {
         let _submission = lock(&self.submission.0);
         self.cancelled.store(self.n_submitted.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -359,8 +364,8 @@ impl Tasks {
         Ok(())
     }
 
-    /// Both counters only rise, so equal counters were equal when the first was read. Whoever has run a task or
-    /// counts on others having done so has seen its submission counted.
+    /// Both counters only rise, so equal counters were equal when the first was read. Whoever has run a task
+    /// or counts on others having done so has seen its submission counted.
     fn is_all_done(&self) -> bool {
         self.n_finished.0.load(Ordering::SeqCst) == self.n_submitted.0.load(Ordering::SeqCst)
     }
@@ -493,8 +498,8 @@ impl WorkSource for Tasks {
         if n > 0 {
             lock(&self.freed.0).append(&mut scratch.freed);
             self.n_finished.0.fetch_add(n, Ordering::SeqCst);
-            // Whoever finishes the last task sees that it is the last, and either sees the waiting thread or is
-            // seen by it.
+            // Whoever finishes the last task sees that it is the last, and either sees the waiting thread or
+            // is seen by it.
             if self.done.0.n_waiting.load(Ordering::SeqCst) > 0 && self.is_all_done() {
                 self.done.0.bell.ring();
             }

@@ -1,13 +1,13 @@
 //! The slots that submitted tasks live in: found by number, never moved, used again and again.
 //!
 //! A slot is free, filled by the submitting thread (which holds the submission lock), then waiting for its
-//! predecessors, then run by one worker, then free again. A *ticket* names one use of a slot: its number and its
-//! generation, which rises when the task finishes. A ticket whose generation has passed stands for a finished
-//! task; the release store that moves the generation on and the acquire load that sees it hand over everything
-//! the task did.
+//! predecessors, then run by one worker, then free again. A *ticket* names one use of a slot: its number and
+//! its generation, which rises when the task finishes. A ticket whose generation has passed stands for a
+//! finished task; the release store that moves the generation on and the acquire load that sees it hand over
+//! everything the task did.
 //!
-//! Most of a task's cost is moving its slot between the caches of two cores. What a worker needs therefore lies in
-//! three cache lines; what only a failure needs lies elsewhere and stays with the submitting thread.
+//! Most of a task's cost is moving its slot between the caches of two cores. What a worker needs therefore
+//! lies in three cache lines; what only a failure needs lies elsewhere and stays with the submitting thread.
 
 use super::templates::{Argument, Found, TemplateId};
 use crate::sync::Mutex;
@@ -19,8 +19,8 @@ use std::panic::Location;
 /// Arguments of one task, at most.
 pub(crate) const MAX_ARGS: usize = 12;
 
-/// Successors that a slot has room for from the beginning. Tasks change slots from round to round; with this room,
-/// the second round of a program rarely needs more than the first.
+/// Successors that a slot has room for from the beginning. Tasks change slots from round to round; with this
+/// room, the second round of a program rarely needs more than the first.
 pub(super) const FEW_SUCCESSORS: usize = 16;
 
 /// One use of a slot. Tickets of unfinished tasks are unique.
@@ -38,7 +38,8 @@ impl Ticket {
 #[repr(transparent)]
 pub(crate) struct Address(pub *mut u8);
 
-// SAFETY: an address is only a number until a task uses it, and tasks use memory in the order of dependencies.
+// SAFETY: an address is only a number until a task uses it, and tasks use memory in the order of
+// dependencies.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
@@ -104,9 +105,9 @@ impl Slot {
     ///
     /// # Safety
     /// Only the one user of the slot may call this, and not while an earlier result is in use: the submitting
-    /// thread from taking the slot off the free list until it lowers `pending` for the last time, then the worker
-    /// that made or found the task ready until it puts the slot on the free list. `pending`, the ready queue and
-    /// the lock of the free list hand it over.
+    /// thread from taking the slot off the free list until it lowers `pending` for the last time, then the
+    /// worker that made or found the task ready until it puts the slot on the free list. `pending`, the ready
+    /// queue and the lock of the free list hand it over.
     #[expect(clippy::mut_from_ref, reason = "the protocol above makes the access exclusive")]
     pub unsafe fn body(&self) -> &mut Body {
         // SAFETY: the caller is the one user.

@@ -1,8 +1,9 @@
 //! What tasks have in common: codelet, implementation, shapes and integers, checked once.
 //!
-//! Programs submit the same few combinations again and again. The first time, the relation checks the shapes and
-//! the call is prepared; after that a task only names its template. Templates stay as long as the runtime, up to
-//! a limit; beyond it (a program whose shapes never repeat) each task carries a template of its own.
+//! Programs submit the same few combinations again and again. The first time, the relation checks the shapes
+//! and the call is prepared; after that a task only names its template. Templates stay as long as the
+//! runtime, up to a limit; beyond it (a program whose shapes never repeat) each task carries a template of
+//! its own.
 
 use super::BEST;
 use super::slots::Address;
@@ -242,7 +243,8 @@ fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&
     let (codelet, name) = (request.codelet, request.implementation);
     let (inputs, outputs) = args.split_at(n_inputs);
     let float = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(|dtype| dtype.is_float());
-    // Without a floating-point argument, implementations are listed under a type of an argument, or under any.
+    // Without a floating-point argument, implementations are listed under a type of an argument, or under
+    // any.
     let has = |dtype: Dtype| codelet.implementations.iter().any(|i| i.dtype == dtype);
     let listed = || args.iter().map(|arg| arg.dtype).find(|&dtype| has(dtype));
     let any = || codelet.implementations.first().map(|i| i.dtype);

@@ -1,14 +1,16 @@
-//! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these alone.
+//! How recorded tasks are cut: tiles, implementations, layouts and reduction groups. Bits depend on these
+//! alone.
 //!
-//! By default, tasks with a sample axis are cut into chunks of 16 samples (in large batches 32 or 64, as long as 16
-//! chunks are left), and updates into ranges of at most 4096 weights. A task without named axes, such as ReLU, is cut
-//! like the array it works on. Two cases differ:
+//! By default, tasks with a sample axis are cut into chunks of 16 samples (in large batches 32 or 64, as long
+//! as 16 chunks are left), and updates into ranges of at most 4096 weights. A task without named axes, such
+//! as ReLU, is cut like the array it works on. Two cases differ:
 //!
-//! - A batch that would fill at most half of the lanes is computed without lanes (`has_few_samples`), if every task
-//!   of the step has an implementation for that.
-//! - A sum over samples whose partial results would be large beside its inputs is cut along the rows of its result
-//!   instead (`whole_sums`): each tile sums over the whole batch. For the gradients of `mlp`'s weights, chunks of
-//!   samples would write, read and add eight partial results of 2.7 MB, which is what made it slow.
+//! - A batch that would fill at most half of the lanes is computed without lanes (`has_few_samples`), if
+//!   every task of the step has an implementation for that.
+//! - A sum over samples whose partial results would be large beside its inputs is cut along the rows of its
+//!   result instead (`whole_sums`): each tile sums over the whole batch. For the gradients of `mlp`'s
+//!   weights, chunks of samples would write, read and add eight partial results of 2.7 MB, which is what made
+//!   it slow.
 
 mod options;
 
@@ -47,9 +49,9 @@ type ArrayCut = Vec<(usize, usize, Ranges)>;
 type Ranges = Vec<Range<usize>>;
 
 impl Cut {
-    /// Cuts every task by the first of `options.tilings` that applies (a task to which none does is cut like the
-    /// arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs in
-    /// another layout are converted by lowering. The number of workers plays no part.
+    /// Cuts every task by the first of `options.tilings` that applies (a task to which none does is cut like
+    /// the arrays it works on), and takes the first implementation whose layouts its outputs can have. Inputs
+    /// in another layout are converted by lowering. The number of workers plays no part.
     pub fn heuristic(graph: &Graph, options: &CutOptions) -> Result<Cut> {
         options.check()?;
         // What is shared with the program, or holds several arrays in one, stays in row-major order.
@@ -66,7 +68,8 @@ impl Cut {
         for recorded in graph.tasks() {
             let implementation = choose(recorded, options, is_few, &layouts)?;
             let n_inputs = recorded.codelet.relation().n_inputs();
-            // What is updated must be cut as it was written; otherwise the options decide, otherwise the inputs.
+            // What is updated must be cut as it was written; otherwise the options decide, otherwise the
+            // inputs.
             let updated = inherited_tiles(recorded, n_inputs..recorded.args.len(), &array_cuts);
             let tiles = match updated {
                 Some(tiles) => tiles,
@@ -104,8 +107,8 @@ impl Cut {
     }
 }
 
-/// Whether all tasks are computed without lanes: at most half of the lanes of any would be full, and each has an implementation
-/// that suits it. A part of them would have to convert what the others left.
+/// Whether all tasks are computed without lanes: at most half of the lanes of any would be full, and each has
+/// an implementation that suits it. A part of them would have to convert what the others left.
 fn has_few_samples(graph: &Graph, options: &CutOptions) -> bool {
     let rank = |name: &str| options.implementations.iter().position(|known| known == name);
     let is_wanted = rank(FEW).is_some_and(|few| rank(LANES).is_none_or(|lanes| few < lanes));
@@ -228,15 +231,17 @@ fn n_groups(tiles: &[(usize, Ranges)], options: &CutOptions) -> usize {
 
 /// Partial results of fewer bytes in all stay in caches.
 const PARTIAL_BYTES: usize = 1 << 20;
-/// How many times the bytes of what is summed the partial results must have before they are given up. What is summed is copied, once
-/// written and once read; partial results are as well.
+/// How many times the bytes of what is summed the partial results must have before they are given up. What is
+/// summed is copied, once written and once read; partial results are as well.
 const PARTIALS_PER_INPUT: usize = 4;
-/// Rows of a result that a tile has, where sums stay whole: so many that what it prepares for all its rows counts for little.
+/// Rows of a result that a tile has, where sums stay whole: so many that what it prepares for all its rows
+/// counts for little.
 const SUM_ROWS: usize = 64;
 
-/// The given tiles, unless they only cut sums, into partial results that are large beside what is summed (the gradients of many
-/// weights by few samples): writing and adding those up would take longer than putting together what is summed. Then the result is cut
-/// along its rows instead, and each tile sums over everything.
+/// The given tiles, unless they only cut sums, into partial results that are large beside what is summed (the
+/// gradients of many weights by few samples): writing and adding those up would take longer than putting
+/// together what is summed. Then the result is cut along its rows instead, and each tile sums over
+/// everything.
 fn whole_sums(
     recorded: &Recorded,
     options: &CutOptions,
@@ -259,8 +264,8 @@ fn whole_sums(
     }
 }
 
-/// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the task can
-/// follow it.
+/// The cut of the first of these arguments whose array is already cut or known to be whole, as far as the
+/// task can follow it.
 fn inherited_tiles(
     recorded: &Recorded,
     args: Range<usize>,

@@ -1,6 +1,8 @@
-//! What cutting goes by, and how people write it: `n=16to64/i=4096max` for tiles, `conv2d=reference,lanes` for implementations.
+//! What cutting goes by, and how people write it: `n=16to64/i=4096max` for tiles, `conv2d=reference,lanes`
+//! for implementations.
 //!
-//! Bits depend on these options, so they are what a run notes, what calibration chooses and what a user may force.
+//! Bits depend on these options, so they are what a run notes, what calibration chooses and what a user may
+//! force.
 
 use crate::codelet::relation::TileSize;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,14 +21,16 @@ pub const FEW: &str = "few";
 /// What the heuristic cut goes by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutOptions {
-    /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an axis
-    /// along which it can be split, along all axes of that tiling along which it can be split.
+    /// Tilings, best first; each names axes and tile sizes. A task is cut by the first tiling that has an
+    /// axis along which it can be split, along all axes of that tiling along which it can be split.
     pub tilings: Vec<Tiling>,
-    /// Tiles that are accumulated into one partial result, one after the other. More cost less memory traffic.
+    /// Tiles that are accumulated into one partial result, one after the other. More cost less memory
+    /// traffic.
     pub tiles_per_group: usize,
     /// The most partial results of a reduction. More allow more workers.
     pub max_groups: usize,
-    /// Names of implementations, best first. Before `lanes`, `few` stands for `flat` in a graph whose samples are too few for lanes.
+    /// Names of implementations, best first. Before `lanes`, `few` stands for `flat` in a graph whose samples
+    /// are too few for lanes.
     pub implementations: Vec<String>,
     /// Codelets that must be computed by a certain implementation, whatever else is said.
     pub forced: Vec<(String, String)>,
@@ -51,8 +55,9 @@ impl Default for CutOptions {
 }
 
 impl CutOptions {
-    /// The tilings as text: axes with sizes, joined by commas; tilings joined by `/`, best first. A size is a length (`16`), a
-    /// largest length (`4096max`), a number of tiles (`4parts`), or a length that grows with the axis (`16to64`).
+    /// The tilings as text: axes with sizes, joined by commas; tilings joined by `/`, best first. A size is a
+    /// length (`16`), a largest length (`4096max`), a number of tiles (`4parts`), or a length that grows with
+    /// the axis (`16to64`).
     pub fn tiles(&self) -> String {
         let size = |size: &TileSize| match size {
             TileSize::Size(size) => size.to_string(),
@@ -65,7 +70,8 @@ impl CutOptions {
         self.tilings.iter().map(tiling).collect::<Vec<_>>().join("/")
     }
 
-    /// Takes tilings from text. Those that are not mentioned stay behind: `n=32` alone leaves updates cut as they were.
+    /// Takes tilings from text. Those that are not mentioned stay behind: `n=32` alone leaves updates cut as
+    /// they were.
     pub fn set_tiles(&mut self, text: &str) -> Result<()> {
         let mut tilings: Vec<Tiling> = Vec::new();
         for part in text.split('/') {

@@ -1,8 +1,9 @@
 //! Looking for the tasks of a rule in a graph, and whether it may be applied to them.
 //!
-//! A rule is applied where its first task comes first, then its second task, and so on. Tasks that hand an array to one
-//! another are found among those that touch it, so a search costs little in a graph of any size. What it looked at is
-//! noted: as long as nothing of that changes, a search that found nothing need not be repeated.
+//! A rule is applied where its first task comes first, then its second task, and so on. Tasks that hand an
+//! array to one another are found among those that touch it, so a search costs little in a graph of any size.
+//! What it looked at is noted: as long as nothing of that changes, a search that found nothing need not be
+//! repeated.
 
 use super::super::{Graph, Role, Var};
 use super::index::{Index, reads, writes};
@@ -174,8 +175,8 @@ impl<'a> Search<'a> {
             read.extend(inputs);
             written.extend(outputs);
         }
-        // What is read must still be there, where the new tasks will stand. What one new task writes and the next one
-        // reads is.
+        // What is read must still be there, where the new tasks will stand. What one new task writes and the
+        // next one reads is.
         for slot in read.iter().filter(|slot| !written.contains(slot)) {
             let value = found.value(slot)?;
             if self.writer(&value.var, at, replaced) != value.writer {
@@ -204,7 +205,8 @@ impl<'a> Search<'a> {
         Ok(true)
     }
 
-    /// Whether what task `from` left in `var` is read by none but `group` until it is overwritten, in this step or the next.
+    /// Whether what task `from` left in `var` is read by none but `group` until it is overwritten, in this
+    /// step or the next.
     fn is_private(&self, var: &Var, from: usize, group: &[usize]) -> bool {
         self.look(Look::Users(var.array));
         let place = self.index.place(from);

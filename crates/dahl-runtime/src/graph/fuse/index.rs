@@ -1,7 +1,8 @@
-//! The tasks of a graph while a rule is applied to it: in order, by codelet, and by the arrays that they touch.
+//! The tasks of a graph while a rule is applied to it: in order, by codelet, and by the arrays that they
+//! touch.
 //!
-//! A removed task keeps its number and leaves the order; new tasks have new numbers. So an application costs what it
-//! changes, and not what the graph has.
+//! A removed task keeps its number and leaves the order; new tasks have new numbers. So an application costs
+//! what it changes, and not what the graph has.
 
 use super::super::{Graph, Recorded, Var};
 use crate::codelet::relation::Mode;

@@ -1,16 +1,17 @@
 //! Fusion: recorded tasks that hand arrays to each other become one task that does the work of all.
 //!
-//! A [`Fusion`] is a rule, declared beside the codelet that it brings in: the tasks it takes away, the tasks it puts in
-//! their place, and when it applies. [`fuse`] rewrites a recorded graph by a list of such rules, before it is cut. It knows
-//! nothing of what the codelets compute, and needs to know only which arrays go where:
+//! A [`Fusion`] is a rule, declared beside the codelet that it brings in: the tasks it takes away, the tasks
+//! it puts in their place, and when it applies. [`fuse`] rewrites a recorded graph by a list of such rules,
+//! before it is cut. It knows nothing of what the codelets compute, and needs to know only which arrays go
+//! where:
 //!
-//! - What the removed tasks hand to each other and no new task writes must be temporary, and nobody else may look at it.
-//!   Arrays that nobody touches any more leave the graph.
-//! - The new tasks stand where the last of the removed ones stood. Whoever else works on their arrays in between makes the
-//!   rule not apply.
+//! - What the removed tasks hand to each other and no new task writes must be temporary, and nobody else may
+//!   look at it. Arrays that nobody touches any more leave the graph.
+//! - The new tasks stand where the last of the removed ones stood. Whoever else works on their arrays in
+//!   between makes the rule not apply.
 //!
-//! Invariant: after fusion every array that is left holds the same values after each task that writes it, as far as the
-//! fused codelets keep their promise. Nothing depends on the number of workers.
+//! Invariant: after fusion every array that is left holds the same values after each task that writes it, as
+//! far as the fused codelets keep their promise. Nothing depends on the number of workers.
 //!
 //! Rules match *values* (a view and the task that wrote it last) rather than arrays, so that work in place
 //! does not confuse them. What may be fused, and when it pays, stands beside the codelet; here is only the
@@ -64,8 +65,8 @@ pub fn fuse(mut graph: Graph, rules: &[&'static Fusion]) -> Result<Fused> {
     Ok(Fused { graph, arrays })
 }
 
-/// Applies a rule wherever it can be, always to the first tasks to which it can. Returns whether that is everywhere: in rare
-/// cases the index has no room for new tasks between two others, and a new one is needed.
+/// Applies a rule wherever it can be, always to the first tasks to which it can. Returns whether that is
+/// everywhere: in rare cases the index has no room for new tasks between two others, and a new one is needed.
 fn rewrite(graph: &mut Graph, rule: &'static Fusion) -> Result<bool> {
     let mut index = Index::new(graph);
     let Some(first) = rule.given.iter().chain(rule.replaces).next() else { return Ok(true) };

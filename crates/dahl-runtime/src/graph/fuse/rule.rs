@@ -15,16 +15,16 @@ pub struct Fusion {
     pub replaces: &'static [TaskPattern],
     /// Tasks that are put where the last of these stood; fewer than were removed.
     pub with: &'static [TaskPattern],
-    /// Whether to do it, for shapes and parameters that were found: what the fused codelet cannot compute, or computes
-    /// more slowly than the others together, stays as it is.
+    /// Whether to do it, for shapes and parameters that were found: what the fused codelet cannot compute, or
+    /// computes more slowly than the others together, stays as it is.
     pub when: fn(&Found) -> bool,
 }
 
 /// A task in a rule: a codelet, and names for its arguments and integer parameters.
 ///
-/// Arguments are written in call order, as in `x w b -> y`. The same name is the same view of the same array with the same
-/// contents, wherever it stands in a rule. Integer parameters are names too, or numbers, which must be what is found. Tasks
-/// with floating-point parameters are not looked for.
+/// Arguments are written in call order, as in `x w b -> y`. The same name is the same view of the same array
+/// with the same contents, wherever it stands in a rule. Integer parameters are names too, or numbers, which
+/// must be what is found. Tasks with floating-point parameters are not looked for.
 pub struct TaskPattern {
     /// The operation.
     pub codelet: &'static Codelet,
@@ -75,7 +75,8 @@ impl TaskPattern {
 }
 
 impl Fusion {
-    /// Refuses a rule that is not well formed: a mistake in the program, which a test finds for every listed rule.
+    /// Refuses a rule that is not well formed: a mistake in the program, which a test finds for every listed
+    /// rule.
     pub fn check(&self) -> Result<()> {
         let fail = |what: String| Err(Error::new(ErrorKind::Usage, format!("fusion {}: {what}", self.name)));
         let found = self.given.iter().chain(self.replaces);

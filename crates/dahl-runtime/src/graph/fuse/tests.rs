@@ -1,4 +1,5 @@
-//! Fusion against its definition: again and again, all tasks are looked at for the first to which a rule can be applied.
+//! Fusion against its definition: again and again, all tasks are looked at for the first to which a rule can
+//! be applied.
 
 use super::index::{reads, writes};
 use super::*;

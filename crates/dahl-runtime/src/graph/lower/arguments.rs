@@ -16,8 +16,8 @@ pub(super) struct Ready {
 }
 
 impl Lowering<'_> {
-    /// The tiles of a view that is read, once per task. Where the cut of the array does not go with the view's shape, the whole
-    /// array is assembled first.
+    /// The tiles of a view that is read, once per task. Where the cut of the array does not go with the
+    /// view's shape, the whole array is assembled first.
     pub fn view_to_read(&mut self, var: &Var) -> Result<View> {
         if let Some(view) = self.tiles[var.array].through(var) {
             return Ok(view);

@@ -1,5 +1,5 @@
-//! Regions that lie in several tiles, or in another layout than a kernel needs, are put together: halos, whole
-//! batches.
+//! Regions that lie in several tiles, or in another layout than a kernel needs, are put together: halos,
+//! whole batches.
 
 use super::super::Var;
 use super::super::lowered::{Access, Buffer, BufferKind, Place, Task};
@@ -34,7 +34,8 @@ impl Lowering<'_> {
                 let ranges: Option<Vec<Range<usize>>> =
                     pieces.iter().map(|piece| range_within(&region, layout, &piece.spec.region)).collect();
                 match ranges {
-                    // Pieces that lie one after the other are each copied where they come from, as soon as they are there.
+                    // Pieces that lie one after the other are each copied where they come from, as soon as
+                    // they are there.
                     Some(ranges) if pieces.len() > 1 => {
                         let all = &self.tiles[var.array];
                         let numbers = tiles.iter().map(|tile| tile.buffer.wrapping_sub(all.first_buffer));
@@ -83,8 +84,8 @@ impl Lowering<'_> {
     }
 }
 
-/// Which elements of a buffer that holds the region `all` a part of it takes up, if they are a range: samples, in whole groups where they
-/// lie in lanes, with all that belongs to them.
+/// Which elements of a buffer that holds the region `all` a part of it takes up, if they are a range:
+/// samples, in whole groups where they lie in lanes, with all that belongs to them.
 fn range_within(all: &Region, layout: Layout, part: &Region) -> Option<Range<usize>> {
     let is_whole = all.rank() > 0 && (1..all.rank()).all(|dim| all.range(dim) == part.range(dim));
     let before = part.lo().first()? - all.lo()[0];

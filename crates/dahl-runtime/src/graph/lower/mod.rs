@@ -1,11 +1,12 @@
 //! From tasks on whole arrays to tasks on tile buffers.
 //!
-//! Every recorded task is cut into tiles as its [`TaskCut`] says. An array is cut the way its first writer is cut,
-//! so an output tile always is (a contiguous part of) one buffer. An input region that lies within one buffer is
-//! used where it is; one that spans several, or that a kernel needs in another form, is assembled into a buffer
-//! of its own (this is how halos arise). Where a reduced axis is cut, the tiles are put into groups; the tiles of
-//! a group accumulate one after the other into the group's partial result, and the partial results are reduced in
-//! order just before somebody needs the sum. Neither depends on who executes what.
+//! Every recorded task is cut into tiles as its [`TaskCut`] says. An array is cut the way its first writer is
+//! cut, so an output tile always is (a contiguous part of) one buffer. An input region that lies within one
+//! buffer is used where it is; one that spans several, or that a kernel needs in another form, is assembled
+//! into a buffer of its own (this is how halos arise). Where a reduced axis is cut, the tiles are put into
+//! groups; the tiles of a group accumulate one after the other into the group's partial result, and the
+//! partial results are reduced in order just before somebody needs the sum. Neither depends on who executes
+//! what.
 
 mod arguments;
 mod arrays;
@@ -57,7 +58,8 @@ pub(crate) const MAX_TASKS: usize = 1 << 22;
 /// Steps that may be under way at a time: their number can be added to that of any step.
 const MAX_DEPTH: usize = u32::MAX as usize;
 
-/// Refuses two arrays that stand for the same state: no edge would order the tasks of the one and of the other.
+/// Refuses two arrays that stand for the same state: no edge would order the tasks of the one and of the
+/// other.
 fn check_states(graph: &Graph) -> Result<()> {
     let mut seen: HashMap<StateId, &str> = HashMap::new();
     for array in graph.arrays() {

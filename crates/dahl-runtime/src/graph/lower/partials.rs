@@ -1,5 +1,5 @@
-//! Sums over cut axes: groups of tiles have partial results, which are reduced in order just before somebody needs
-//! the sum.
+//! Sums over cut axes: groups of tiles have partial results, which are reduced in order just before somebody
+//! needs the sum.
 
 use super::super::Recorded;
 use super::super::cut::TaskCut;
@@ -15,7 +15,8 @@ use crate::shape::{Dtype, Layout, Region, Shape};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Elements that one reducing task handles: enough to outweigh its overhead, few enough to share the work out.
+/// Elements that one reducing task handles: enough to outweigh its overhead, few enough to share the work
+/// out.
 const REDUCE_ELEMENTS: usize = 4096;
 
 /// A sum that is still in partial results.

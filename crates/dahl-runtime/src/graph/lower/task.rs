@@ -194,8 +194,9 @@ pub(super) fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Result<Vec<(Tile
     Ok(tiles)
 }
 
-/// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they stay
-/// whole, because its tiles could not tell by their (empty) inputs which of them is the first and applies the bias.
+/// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they
+/// stay whole, because its tiles could not tell by their (empty) inputs which of them is the first and
+/// applies the bias.
 pub(super) fn cut_axes(recorded: &Recorded, cut: &TaskCut) -> Vec<(usize, Vec<Range<usize>>)> {
     let is_empty = recorded.bound.points() == 0;
     let stays = |axis: usize| is_empty && recorded.bound.axes()[axis].split == Split::Reduce;

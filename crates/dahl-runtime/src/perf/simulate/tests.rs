@@ -52,7 +52,8 @@ impl Case {
     }
 }
 
-/// Edges within a step lead to later tasks, and lists are in ascending order, so that every case can be executed.
+/// Edges within a step lead to later tasks, and lists are in ascending order, so that every case can be
+/// executed.
 fn cases(is_planned: bool) -> impl Strategy<Value = Case> {
     (0_usize..14, 1_usize..5).prop_flat_map(move |(n_tasks, n_workers)| {
         let n = n_tasks.max(1);
@@ -141,8 +142,8 @@ proptest! {
             let (cause, why) = execution.cause;
             prop_assert_eq!(cause.is_none(), why == Why::Start);
             let free = cause.map_or(0.0, |cause| run.executions[cause].end);
-            // Nobody waits longer than it takes to see that something has ended. Where the order is open, another worker that
-            // saw it first may have been faster.
+            // Nobody waits longer than it takes to see that something has ended. Where the order is open,
+            // another worker that saw it first may have been faster.
             let limit = if case.lists.is_some() { 2.0 * case.costs.wait_seconds } else { f64::INFINITY };
             prop_assert!(free <= execution.start && execution.start - free <= limit, "{execution:?}, {free}");
         }

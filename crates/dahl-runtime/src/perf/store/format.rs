@@ -1,8 +1,8 @@
-//! What both files of a store have in common: the first lines, which say what it is, and the last, which tells whether all of it is
-//! there.
+//! What both files of a store have in common: the first lines, which say what it is, and the last, which
+//! tells whether all of it is there.
 //!
-//! Files are lines of words; a word that is a text has `%` and two digits for every byte that is not a visible character, and is
-//! a single `%` if it is empty.
+//! Files are lines of words; a word that is a text has `%` and two digits for every byte that is not a
+//! visible character, and is a single `%` if it is empty.
 //!
 //! ```text
 //! MAGIC VERSION
@@ -11,8 +11,8 @@
 //! end CHECKSUM
 //! ```
 //!
-//! The checksum is that of everything before the last line, so a file that was cut off or changed anywhere is noticed. The first
-//! line stays as it is in all versions; only the number changes.
+//! The checksum is that of everything before the last line, so a file that was cut off or changed anywhere is
+//! noticed. The first line stays as it is in all versions; only the number changes.
 
 use super::Identity;
 use crate::words::{Words, escaped};
@@ -74,8 +74,8 @@ pub(super) fn body<'a>(magic: &str, identity: &Identity, bytes: &'a [u8]) -> Res
     if machine == identity.to_string() { Ok(body) } else { Err(Refusal::Machine(machine)) }
 }
 
-/// A checksum that takes eight bytes at a time, since files are summed up at the end of every run. Each step can be undone, so
-/// any change within eight bytes is noticed for certain, and any other but for one in 2^64.
+/// A checksum that takes eight bytes at a time, since files are summed up at the end of every run. Each step
+/// can be undone, so any change within eight bytes is noticed for certain, and any other but for one in 2^64.
 fn checksum(bytes: &[u8]) -> u128 {
     /// The odd numbers next to 2^64 over the golden ratio and over the square root of two.
     const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xb504_f333_f9de_6485];

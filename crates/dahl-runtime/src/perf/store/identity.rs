@@ -4,8 +4,8 @@ use crate::hash::Fingerprint;
 use crate::machine::{Cache, CacheKind, Hardware};
 use std::fmt;
 
-/// Everything that times of the same kernel depend on: processor, caches, how many of what, the instruction set in use, and
-/// whether the build was optimised. Times of one identity are never used for another.
+/// Everything that times of the same kernel depend on: processor, caches, how many of what, the instruction
+/// set in use, and whether the build was optimised. Times of one identity are never used for another.
 ///
 /// The amount of memory does not count: virtual machines change it while they run.
 #[derive(Clone, Debug, PartialEq, Eq)]

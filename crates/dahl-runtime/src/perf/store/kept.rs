@@ -1,7 +1,8 @@
 //! One file of a store: read whole, changed under a lock, replaced whole.
 //!
-//! A file that is not what was once written (`format.rs`) is moved aside, to a name that ends in `.damaged`, and begun anew; the
-//! caller gets a sentence about it. One of another version or machine is not used, and never overwritten.
+//! A file that is not what was once written (`format.rs`) is moved aside, to a name that ends in `.damaged`,
+//! and begun anew; the caller gets a sentence about it. One of another version or machine is not used, and
+//! never overwritten.
 
 use super::format::{self, Refusal, VERSION};
 use super::{Identity, Warning};
@@ -20,8 +21,8 @@ pub(super) struct Kind {
     pub name: &'static str,
     /// What its first line begins with.
     pub magic: &'static str,
-    /// Whether results depend on it. Then a crash must not lose it, and whoever reads a damaged one leaves it where it is, so that
-    /// everybody hears of it until somebody writes it anew.
+    /// Whether results depend on it. Then a crash must not lose it, and whoever reads a damaged one leaves it
+    /// where it is, so that everybody hears of it until somebody writes it anew.
     pub is_precious: bool,
     /// What it means that it cannot be used, and what to do.
     pub loss: &'static str,
@@ -53,7 +54,8 @@ impl Kept {
         &self.path
     }
 
-    /// Reads the file; what is not there is empty. Nothing that could be wrong with it is an error: without it, one knows less.
+    /// Reads the file; what is not there is empty. Nothing that could be wrong with it is an error: without
+    /// it, one knows less.
     pub fn load<T: Default>(&self, read: impl Fn(&str) -> Parsed<T>) -> (T, Vec<Warning>) {
         let loaded = match self.read(&read) {
             Err(Unread::Refused(Refusal::Damaged(why))) if !self.kind.is_precious => {
@@ -65,7 +67,8 @@ impl Kept {
         loaded.unwrap_or_else(|message| (T::default(), vec![self.warning(message)]))
     }
 
-    /// Moves a damaged file aside, unless another process has done so meanwhile, which one knows when one has the lock.
+    /// Moves a damaged file aside, unless another process has done so meanwhile, which one knows when one has
+    /// the lock.
     fn load_again<T: Default>(
         &self,
         read: impl Fn(&str) -> Parsed<T>,
@@ -83,8 +86,8 @@ impl Kept {
         }
     }
 
-    /// Changes the file: `change` gets the lines and adds the new ones to a text. Returns what people should know. On an
-    /// error the file is what it was before.
+    /// Changes the file: `change` gets the lines and adds the new ones to a text. Returns what people should
+    /// know. On an error the file is what it was before.
     pub fn update(&self, change: impl Fn(&str, &mut String) -> Parsed<Vec<String>>) -> Result<Vec<Warning>> {
         let error = |warning: Warning| Error::new(ErrorKind::Io, warning.to_string());
         let folder = self.path.parent().unwrap_or(Path::new("."));

@@ -1,17 +1,19 @@
 //! Where measurements and choices stay between runs: two files per machine.
 //!
-//! Changes are merged into a file (`kept.rs`): under a lock it is read, and a new one takes the place of the old one when all of it is
-//! written. The lock is the operating system's, on a file of its own that stays empty, so a process that is killed leaves no lock
-//! behind; readers need none. So any number of runs may add at once and nothing is lost, and whoever reads sees all
-//! of an old file or all of a new one.
+//! Changes are merged into a file (`kept.rs`): under a lock it is read, and a new one takes the place of the
+//! old one when all of it is written. The lock is the operating system's, on a file of its own that stays
+//! empty, so a process that is killed leaves no lock behind; readers need none. So any number of runs may add
+//! at once and nothing is lost, and whoever reads sees all of an old file or all of a new one.
 //!
-//! **Never wrong numbers silently.** A file that is not what was once written (`format.rs`) is moved aside when somebody writes, to a
-//! name that ends in `.damaged`, and begun anew; the caller gets a sentence about it. A file of another version, or of another machine
-//! (which somebody must have put there: the name has the machine's hash), is not used, and never overwritten.
+//! **Never wrong numbers silently.** A file that is not what was once written (`format.rs`) is moved aside
+//! when somebody writes, to a name that ends in `.damaged`, and begun anew; the caller gets a sentence about
+//! it. A file of another version, or of another machine (which somebody must have put there: the name has the
+//! machine's hash), is not used, and never overwritten.
 //!
-//! **Choices** (how a graph is cut, found by calibration) decide about bits, and measurements do not. So they have a file of their
-//! own that only [`Store::choose`] and [`Store::forget`] write: whatever happens to measurements, the same command gives the same
-//! bits tomorrow. Reading a damaged one leaves it where it is, so that every run says that its results will be others.
+//! **Choices** (how a graph is cut, found by calibration) decide about bits, and measurements do not. So they
+//! have a file of their own that only [`Store::choose`] and [`Store::forget`] write: whatever happens to
+//! measurements, the same command gives the same bits tomorrow. Reading a damaged one leaves it where it is,
+//! so that every run says that its results will be others.
 //!
 //! Debug and release builds, instruction sets and hardware have files of their own, and another version of a
 //! kernel is another key. Runs that are dated in the future count as the oldest. The file of measurements is
@@ -39,7 +41,8 @@ use std::path::{Path, PathBuf};
 pub const MAX_KEYS: usize = 2048;
 /// Conditions of a key, likewise.
 pub const MAX_CONDITIONS: usize = 8;
-/// Bytes of lines about measurements, likewise: about fourteen thousand runs. Every run of the program reads and writes them all.
+/// Bytes of lines about measurements, likewise: about fourteen thousand runs. Every run of the program reads
+/// and writes them all.
 pub const MAX_TEXT: usize = 2 << 20;
 /// Choices, likewise, but not silently.
 pub const MAX_CHOICES: usize = 1024;
@@ -125,14 +128,16 @@ impl Store {
         Loaded { known, warnings }
     }
 
-    /// Reads all choices, by what they were made for. The file is small: whoever needs one of them takes it from here.
+    /// Reads all choices, by what they were made for. The file is small: whoever needs one of them takes it
+    /// from here.
     pub fn choices(&self) -> Loaded<BTreeMap<String, Choice>> {
         let (known, warnings) = self.choices.load(choices::read);
         Loaded { known, warnings }
     }
 
-    /// Adds measurements to the file. What could not be written is an error with a sentence that names the file; the file is
-    /// what it was then. Measurements are worth no more than a warning: training goes on without them.
+    /// Adds measurements to the file. What could not be written is an error with a sentence that names the
+    /// file; the file is what it was then. Measurements are worth no more than a warning: training goes on
+    /// without them.
     pub fn add(&self, models: &Models, now: Date) -> Result<Vec<Warning>> {
         self.measurements.update(|body, text| {
             let n_late = measurements::merge(body, models, now, text)?;

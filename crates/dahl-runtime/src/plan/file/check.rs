@@ -1,9 +1,9 @@
-//! From the lines of a file to a plan for a graph and a machine. Nothing in the lines is taken on trust: what is
-//! returned here is executed without further questions.
+//! From the lines of a file to a plan for a graph and a machine. Nothing in the lines is taken on trust: what
+//! is returned here is executed without further questions.
 //!
-//! The graph is compared array by array and task by task, so that the difference can be named, and then by its hash.
-//! Implementations must have the version of the file; tiles, units, order, offsets and the limits of memories
-//! ([`Machine::with_limit`]) must allow the plan.
+//! The graph is compared array by array and task by task, so that the difference can be named, and then by
+//! its hash. Implementations must have the version of the file; tiles, units, order, offsets and the limits
+//! of memories ([`Machine::with_limit`]) must allow the plan.
 
 use super::super::memory::adopt;
 use super::super::{Order, Placement, Plan, Planned};
@@ -67,8 +67,8 @@ impl Checker<'_> {
         Err(refuse(self.source, line, message))
     }
 
-    /// Checks that the graph is the one that was planned, and cuts it. What differs is looked for in arrays and
-    /// tasks first, because that can be named.
+    /// Checks that the graph is the one that was planned, and cuts it. What differs is looked for in arrays
+    /// and tasks first, because that can be named.
     fn cut(&self, graph: &Graph) -> Result<Cut> {
         let StepRecord { arrays, tasks, line, .. } = self.record;
         for (i, (record, array)) in arrays.iter().zip(graph.arrays()).enumerate() {

@@ -1,4 +1,5 @@
-//! Plans as files: everything that bits, placement and memory depend on, in lines that can be read and edited.
+//! Plans as files: everything that bits, placement and memory depend on, in lines that can be read and
+//! edited.
 //!
 //! ```text
 //! dahl plan 1                                  the version of the format
@@ -16,22 +17,24 @@
 //! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset
 //! ```
 //!
-//! Tiles are lengths in order: `n=3x16+12` cuts 60 samples into three tiles of 16 and one of 12. Of the `run` lines,
-//! each unit executes its own from top to bottom, and a line stands below all lines it depends on, so no order that
-//! can be written down waits for itself: edges to later steps always point forward in time. To swap two tasks, swap
-//! their lines; to move one, change its unit. With the word `floating` at the end of its line, a task may be taken over
-//! by a unit of the same memory that would otherwise wait (see [`Placement`](super::Placement)); without it, it is
-//! executed by its unit and nobody else. A plan stays valid when all of these words are removed, because that only
-//! adds order. Which tasks wait for which because they share memory follows from offsets and order, by the same rule
-//! that planned them (`memory::adopt`). So these edges are not in the file: whoever edits an order need not edit
-//! edges, and forgetting one cannot corrupt memory. `#` begins a comment.
+//! Tiles are lengths in order: `n=3x16+12` cuts 60 samples into three tiles of 16 and one of 12. Of the `run`
+//! lines, each unit executes its own from top to bottom, and a line stands below all lines it depends on, so
+//! no order that can be written down waits for itself: edges to later steps always point forward in time. To
+//! swap two tasks, swap their lines; to move one, change its unit. With the word `floating` at the end of its
+//! line, a task may be taken over by a unit of the same memory that would otherwise wait (see
+//! [`Placement`](super::Placement)); without it, it is executed by its unit and nobody else. A plan stays
+//! valid when all of these words are removed, because that only adds order. Which tasks wait for which
+//! because they share memory follows from offsets and order, by the same rule that planned them
+//! (`memory::adopt`). So these edges are not in the file: whoever edits an order need not edit edges, and
+//! forgetting one cannot corrupt memory. `#` begins a comment.
 //!
-//! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it is
-//! given; anything else is a sentence with file and line.
+//! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it
+//! is given; anything else is a sentence with file and line.
 //!
-//! The [hash](PlanFile::hash) is that of the steps in their canonical form, without comments and without where they
-//! come from: two files with the same hash do the same. The one in the file says what it was when the program wrote
-//! it. It is not needed to read the file, and tells whether it was [edited](PlanFile::was_edited).
+//! The [hash](PlanFile::hash) is that of the steps in their canonical form, without comments and without
+//! where they come from: two files with the same hash do the same. The one in the file says what it was when
+//! the program wrote it. It is not needed to read the file, and tells whether it was
+//! [edited](PlanFile::was_edited).
 
 mod check;
 mod parse;
@@ -125,8 +128,8 @@ impl PlanFile {
         check::check(&self.source, record, graph, machine)
     }
 
-    /// Whether the plan of a step has fused tasks; none if there is no plan for it. A plan is for the graph as it was
-    /// then, so whoever records the step again must fuse it or not, as this says.
+    /// Whether the plan of a step has fused tasks; none if there is no plan for it. A plan is for the graph
+    /// as it was then, so whoever records the step again must fuse it or not, as this says.
     pub fn fuses(&self, step: &str) -> Option<bool> {
         let name = escaped(step);
         self.steps.iter().find(|record| record.name == name).map(|record| !record.fused.is_empty())

@@ -1,5 +1,5 @@
-//! Reads the lines of a plan file. Every mistake is a sentence with the line it is in; whether the plan fits a graph
-//! and a machine is another question (`check`).
+//! Reads the lines of a plan file. Every mistake is a sentence with the line it is in; whether the plan fits
+//! a graph and a machine is another question (`check`).
 
 use super::record::{
     ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, RunRecord, StepRecord, TaskRecord,

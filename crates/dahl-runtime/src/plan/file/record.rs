@@ -95,7 +95,8 @@ pub(super) struct BufferRecord {
     pub offset: usize,
 }
 
-/// How long the ranges are that an axis is cut into, one after the other: count and length of equal neighbours.
+/// How long the ranges are that an axis is cut into, one after the other: count and length of equal
+/// neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lengths(pub Vec<(usize, usize)>);
 

@@ -1,11 +1,12 @@
 //! Which task comes before which within a step.
 //!
-//! Tasks are put into chains: the fixed tasks of each worker are one, and of all others each goes on with the chain of
-//! a task it depends on, if that one is still the last of its chain. What comes before a task is then a number for
-//! each chain: how far along it the last such task is. A table of these numbers would have tasks × chains entries
-//! (in an open order every tile has chains of its own), but most of them are zero or those of a predecessor. So they
-//! are trees that share whatever they have in common: a task costs about as many nodes as it has predecessors that
-//! bring something new, times the logarithm of the number of chains, and so does a question.
+//! Tasks are put into chains: the fixed tasks of each worker are one, and of all others each goes on with the
+//! chain of a task it depends on, if that one is still the last of its chain. What comes before a task is
+//! then a number for each chain: how far along it the last such task is. A table of these numbers would have
+//! tasks × chains entries (in an open order every tile has chains of its own), but most of them are zero or
+//! those of a predecessor. So they are trees that share whatever they have in common: a task costs about as
+//! many nodes as it has predecessors that bring something new, times the logarithm of the number of chains,
+//! and so does a question.
 
 use super::super::Placement;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,14 +20,15 @@ pub(super) struct Before {
     /// For each task, the tree of how far along each chain what comes before it reaches, itself included.
     reached: Vec<u32>,
     trees: Trees,
-    /// The place of each task in two sequences that agree with the order: depth first, and depth first the other way
-    /// round. Tasks that they order differently do not wait for each other. Between chunks of samples, that is all there
-    /// is to know.
+    /// The place of each task in two sequences that agree with the order: depth first, and depth first the
+    /// other way round. Tasks that they order differently do not wait for each other. Between chunks of
+    /// samples, that is all there is to know.
     ranks: [Vec<u32>; 2],
 }
 
 impl Before {
-    /// The order that follows from the edges of a graph and, for a planned run, from what is fixed on each worker.
+    /// The order that follows from the edges of a graph and, for a planned run, from what is fixed on each
+    /// worker.
     pub fn new(lowered: &Lowered, placement: Option<&Placement>) -> Result<Self> {
         let n = lowered.tasks.len();
         let fixed = fixed_orders(placement);
@@ -117,8 +119,8 @@ fn chains(fixed: &[Vec<TaskId>], sequence: &[TaskId], predecessors: &Lists) -> (
     (places, lengths.len())
 }
 
-/// The place of each task in a sequence that follows what a task makes possible before it turns to anything else; first
-/// things first, or mirrored, last things first.
+/// The place of each task in a sequence that follows what a task makes possible before it turns to anything
+/// else; first things first, or mirrored, last things first.
 fn depth_first(predecessors: &Lists, successors: &Lists, is_mirrored: bool) -> Vec<u32> {
     let n = predecessors.len();
     let mut missing: Vec<usize> = (0..n).map(|task| predecessors.of(task as TaskId).len()).collect();
@@ -177,8 +179,8 @@ impl Lists {
     }
 }
 
-/// Lists of numbers, one for each chain, as binary trees over the chains that are never changed: lists that are made of
-/// others share nodes with them. The root 0 is the list of zeros.
+/// Lists of numbers, one for each chain, as binary trees over the chains that are never changed: lists that
+/// are made of others share nodes with them. The root 0 is the list of zeros.
 struct Trees {
     height: u32,
     /// The two halves of each node: other nodes, or at the lowest level the numbers themselves.

@@ -1,15 +1,16 @@
 //! Where each buffer lies: offsets by lifetime.
 //!
-//! Two temporary buffers may share memory only if everything that touches the one happens before everything that
-//! touches the other. "Before" follows from the edges of the graph and, for a planned run, from the order on each
-//! worker (of tasks that do not float). In the next step the order is the other way round (the second buffer's
-//! memory becomes the first's again), so sharing adds memory edges of distance 1. Of the buffers that lie in the same
-//! place, the first one waits for the last one of the step before; all others follow from that, because each comes
-//! after the first and before the last. Ring buffers and state are never shared.
+//! Two temporary buffers may share memory only if everything that touches the one happens before everything
+//! that touches the other. "Before" follows from the edges of the graph and, for a planned run, from the
+//! order on each worker (of tasks that do not float). In the next step the order is the other way round (the
+//! second buffer's memory becomes the first's again), so sharing adds memory edges of distance 1. Of the
+//! buffers that lie in the same place, the first one waits for the last one of the step before; all others
+//! follow from that, because each comes after the first and before the last. Ring buffers and state are never
+//! shared.
 //!
-//! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what comes before
-//! what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and many others are each touched
-//! by hundreds of tasks that do not wait for each other.
+//! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what
+//! comes before what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and
+//! many others are each touched by hundreds of tasks that do not wait for each other.
 //!
 //! Cutting, lowering and planning take time that grows little faster than the number of tasks: in fixed
 //! orders, where buffers take turns in few places, as in open ones and in networks of thousands of layers,
@@ -98,7 +99,8 @@ pub(super) fn adopt(
         };
         plan.bytes_unshared += range.len();
         plan.bytes = plan.bytes.max(range.end);
-        // What nobody touches is in the way of rings only. Both are few, so they are compared with everything.
+        // What nobody touches is in the way of rings only. Both are few, so they are compared with
+        // everything.
         let (life, is_ring) = (&lives[i], buffer.kind == BufferKind::Ring);
         if is_ring || life.is_empty() || !space.is_free(&range, life) {
             let is_in_the_way = |&j: &usize| {
@@ -149,8 +151,8 @@ fn lives(lowered: &Lowered, before: &Before) -> Vec<Life> {
     lowered.buffers.iter().zip(users(lowered)).map(life).collect()
 }
 
-/// The edges that sharing adds: from the last users of the last buffer in a place to the first users of the first one, in the
-/// next step.
+/// The edges that sharing adds: from the last users of the last buffer in a place to the first users of the
+/// first one, in the next step.
 fn memory_edges(space: &Space<'_>, lives: &[Life]) -> Vec<Edge> {
     let mut edges = Vec::new();
     for (first, last) in space.turns() {

@@ -1,13 +1,14 @@
 //! The memory of a step while buffers are given their places: which buffers lie where.
 //!
-//! Addresses are divided into segments at the borders of buffers. The buffers of a segment never meet, so they are a
-//! list in the order of time, and whether another one fits there is a question about its two neighbours in that list,
-//! whose place is found by the rank of its tasks.
+//! Addresses are divided into segments at the borders of buffers. The buffers of a segment never meet, so
+//! they are a list in the order of time, and whether another one fits there is a question about its two
+//! neighbours in that list, whose place is found by the rank of its tasks.
 //!
-//! There may be many segments: where the order is open, nearly every buffer has one of its own, and a network of
-//! thousands of layers keeps thousands of activations at once. A given buffer fits into nearly none of them. So segments
-//! are the leaves of a B-tree, and each of its nodes has an [`Outline`] of the times at which some of its segments are
-//! free. A node whose outline has no room for a buffer is passed over in one step.
+//! There may be many segments: where the order is open, nearly every buffer has one of its own, and a network
+//! of thousands of layers keeps thousands of activations at once. A given buffer fits into nearly none of
+//! them. So segments are the leaves of a B-tree, and each of its nodes has an [`Outline`] of the times at
+//! which some of its segments are free. A node whose outline has no room for a buffer is passed over in one
+//! step.
 
 use super::before::Before;
 use crate::graph::TaskId;
@@ -26,8 +27,8 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// The life of a buffer that these tasks touch. Where many of them are first or last, because they do not wait for each
-    /// other, each is compared with all of these.
+    /// The life of a buffer that these tasks touch. Where many of them are first or last, because they do not
+    /// wait for each other, each is compared with all of these.
     pub fn new(before: &Before, users: &[TaskId]) -> Self {
         let mut users = users.to_vec();
         users.sort_unstable_by_key(|&task| before.ranks(task)[0]);
@@ -61,8 +62,8 @@ impl Life {
         self.from[0] > self.to[0]
     }
 
-    /// Whether this one is over before the other begins: everything that touches the one comes before everything that
-    /// touches the other.
+    /// Whether this one is over before the other begins: everything that touches the one comes before
+    /// everything that touches the other.
     pub fn precedes(&self, other: &Life, before: &Before) -> bool {
         (0..2).all(|i| self.to[i] < other.from[i])
             && self.last.iter().all(|&a| other.first.iter().all(|&b| before.is(a, b)))
@@ -93,7 +94,8 @@ struct Node {
     range: Range<usize>,
     parts: Parts,
     outline: Outline,
-    /// How many parts were looked at, since the outline was drawn, because it has room where none of them has.
+    /// How many parts were looked at, since the outline was drawn, because it has room where none of them
+    /// has.
     misled: usize,
 }
 
@@ -110,7 +112,8 @@ struct Segment {
     buffers: Vec<u32>,
 }
 
-/// Parts of a node before it is divided; few in tests, so that their small graphs have trees of several levels.
+/// Parts of a node before it is divided; few in tests, so that their small graphs have trees of several
+/// levels.
 const PARTS: usize = if cfg!(test) { 4 } else { 64 };
 
 impl<'a> Space<'a> {
@@ -124,7 +127,8 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// The lowest offset at which a buffer with this life fits. Outlines that mislead on the way are drawn anew.
+    /// The lowest offset at which a buffer with this life fits. Outlines that mislead on the way are drawn
+    /// anew.
     pub fn first_fit(&mut self, bytes: usize, life: &Life) -> usize {
         let mut search =
             Search { lives: self.lives, life, bytes, offset: self.root.range.start, n_with_room: 0 };
@@ -236,8 +240,9 @@ impl Node {
         }
     }
 
-    /// Puts a buffer into the segments of a range, as far as they are here. A node that becomes too long keeps its first
-    /// half; the other one is returned. Outlines stay as they are: they have more room than is left now, never less.
+    /// Puts a buffer into the segments of a range, as far as they are here. A node that becomes too long
+    /// keeps its first half; the other one is returned. Outlines stay as they are: they have more room than
+    /// is left now, never less.
     fn insert(&mut self, lives: Lives<'_>, buffer: u32, range: &Range<usize>) -> Option<Node> {
         let rest = match &mut self.parts {
             Parts::Segments(segments) => {
@@ -266,8 +271,8 @@ impl Node {
         Some(Node { range: border..end, parts: rest, outline: self.outline.clone(), misled: self.misled })
     }
 
-    /// Notes that the outline had room for a life, and none of the parts had. Once that has cost as much as drawing the
-    /// outline anew, it is.
+    /// Notes that the outline had room for a life, and none of the parts had. Once that has cost as much as
+    /// drawing the outline anew, it is.
     fn was_misled(&mut self, lives: Lives<'_>) {
         let (n_parts, n_gaps): (usize, usize) = match &self.parts {
             Parts::Segments(segments) => {
@@ -338,8 +343,9 @@ struct Outline {
     gaps: Vec<Gap>,
 }
 
-/// A time during which a segment is free: ranks in each of two sequences. A life that fits lies within it in both; so where
-/// tasks stand in different orders in the two, because they do not wait for each other, there is none.
+/// A time during which a segment is free: ranks in each of two sequences. A life that fits lies within it in
+/// both; so where tasks stand in different orders in the two, because they do not wait for each other, there
+/// is none.
 #[derive(Clone, Copy)]
 struct Gap {
     from: [u32; 2],

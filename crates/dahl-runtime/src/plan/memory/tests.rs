@@ -136,8 +136,8 @@ fn reference_adopt(
     Ok(plan)
 }
 
-/// A graph in words: bytes and kind of each buffer, and for each task its tile, the buffers it touches, and earlier tasks
-/// that it waits for (as differences of their numbers).
+/// A graph in words: bytes and kind of each buffer, and for each task its tile, the buffers it touches, and
+/// earlier tasks that it waits for (as differences of their numbers).
 #[derive(Clone, Debug)]
 struct Sketch {
     buffers: Vec<(usize, u8)>,

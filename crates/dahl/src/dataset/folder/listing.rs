@@ -101,7 +101,8 @@ impl Listing {
         }
     }
 
-    /// Keeps `limit` training images: the first of every class, then the second of every class, and so on; their order stays.
+    /// Keeps `limit` training images: the first of every class, then the second of every class, and so on;
+    /// their order stays.
     pub fn limit(&mut self, limit: usize) {
         let mut seen = vec![0_usize; self.classes.len()];
         let mut ranks: Vec<(usize, usize)> = Vec::with_capacity(self.train.len());

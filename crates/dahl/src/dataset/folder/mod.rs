@@ -1,7 +1,8 @@
 //! Folders of images, one folder per class, of any size and in any number.
 //!
-//! `listing.rs` finds the files and divides them, `picture.rs` and `pnm.rs` decode one, `resize.rs` brings it to the size that a model takes. Only names
-//! are kept in memory: images are read when they are used, so a folder may be larger than memory.
+//! `listing.rs` finds the files and divides them, `picture.rs` and `pnm.rs` decode one, `resize.rs` brings it
+//! to the size that a model takes. Only names are kept in memory: images are read when they are used, so a
+//! folder may be larger than memory.
 
 mod listing;
 mod picture;
@@ -23,10 +24,11 @@ use picture::Picture;
 /// Larger images than this are made smaller, if nobody says which size is wanted.
 const DEFAULT_SIDE: usize = 64;
 
-/// An image file in the shape that a model takes: channels (1 or 3), height and width; the pixels are in CHW order.
+/// An image file in the shape that a model takes: channels (1 or 3), height and width; the pixels are in CHW
+/// order.
 ///
-/// PNG, JPEG, PGM and PPM are read. Colours become greys or greys colours as needed; the image is stretched to the size,
-/// bilinearly, averaging where it shrinks. Orientation tags and transparency are left out.
+/// PNG, JPEG, PGM and PPM are read. Colours become greys or greys colours as needed; the image is stretched
+/// to the size, bilinearly, averaging where it shrinks. Orientation tags and transparency are left out.
 ///
 /// # Errors
 ///
@@ -38,11 +40,13 @@ pub fn image_file(path: impl AsRef<Path>, shape: [usize; 3]) -> Result<Vec<u8>> 
     Ok(pixels)
 }
 
-/// The images of a folder: `DIR/train/CLASS/*` and `DIR/test/CLASS/*` (or `val` for `test`), or `DIR/CLASS/*`.
+/// The images of a folder: `DIR/train/CLASS/*` and `DIR/test/CLASS/*` (or `val` for `test`), or
+/// `DIR/CLASS/*`.
 ///
-/// In the second form the 6th, 12th, … image of each class is for testing, or the last one of a class of 2 to 5. Classes and images are
-/// in the order of their names, the images of a class after each other. `limit` training images are taken from the
-/// classes in turn. Without a shape the images take that of the first one, but at most 64 pixels each way.
+/// In the second form the 6th, 12th, … image of each class is for testing, or the last one of a class of 2
+/// to 5. Classes and images are in the order of their names, the images of a class after each other. `limit`
+/// training images are taken from the classes in turn. Without a shape the images take that of the first one,
+/// but at most 64 pixels each way.
 pub(super) fn folder(dir: &Path, shape: Option<[usize; 3]>, limit: Option<usize>) -> Result<Dataset> {
     let mut listing = Listing::read(dir)?;
     if let Some(limit) = limit {

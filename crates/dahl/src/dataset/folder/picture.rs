@@ -1,8 +1,9 @@
 //! Pictures as they are in their files: PNG, JPEG, PGM and PPM.
 //!
-//! Decoders are chosen by the first bytes, not by the ending. What comes out is grey or red, green and blue, 8 bits each: palettes are
-//! resolved, of 16 bits the upper 8 are taken, transparency and orientation tags are left out. A picture that is not intact to its
-//! end is an error. JPEG is decoded without vector instructions, because its pixels must not depend on the machine.
+//! Decoders are chosen by the first bytes, not by the ending. What comes out is grey or red, green and blue,
+//! 8 bits each: palettes are resolved, of 16 bits the upper 8 are taken, transparency and orientation tags
+//! are left out. A picture that is not intact to its end is an error. JPEG is decoded without vector
+//! instructions, because its pixels must not depend on the machine.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -66,8 +67,8 @@ impl Picture {
         }
     }
 
-    /// The same picture with 1 or 3 channels: colours become the grey of ITU-R 601, greys become three equal colours. A sentence if
-    /// there is not enough memory for it.
+    /// The same picture with 1 or 3 channels: colours become the grey of ITU-R 601, greys become three equal
+    /// colours. A sentence if there is not enough memory for it.
     pub fn with_channels(self, channels: usize) -> std::result::Result<Self, String> {
         if self.channels == channels {
             return Ok(self);
@@ -164,7 +165,8 @@ fn decode_png(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
 }
 
 fn decode_jpeg(bytes: &[u8]) -> std::result::Result<Picture, Fault> {
-    // The decoder makes up what is missing at the end. Within a scan no mark looks like these two, and a preview has its own before.
+    // The decoder makes up what is missing at the end. Within a scan no mark looks like these two, and a
+    // preview has its own before.
     let last = |mark: u8| bytes.windows(2).rposition(|pair| pair == [0xff, mark]);
     if last(0xd9) < last(0xda) {
         return Err("its end is missing, so it was cut off".to_owned().into());

@@ -1,8 +1,9 @@
 //! PGM and PPM: a header in plain text, then the values, as bytes or as text.
 //!
-//! The header is `P5` (grey, bytes), `P6` (colour, bytes), `P2` or `P3` (the same as text), then width, height and the largest value as
-//! decimal numbers between blanks, with comments from `#` to the end of a line. Values are spread from 0..=largest to 0..=255,
-//! rounded. A largest value above 255 means two bytes per value, the upper one first.
+//! The header is `P5` (grey, bytes), `P6` (colour, bytes), `P2` or `P3` (the same as text), then width,
+//! height and the largest value as decimal numbers between blanks, with comments from `#` to the end of a
+//! line. Values are spread from 0..=largest to 0..=255, rounded. A largest value above 255 means two bytes
+//! per value, the upper one first.
 
 use super::picture::{Fault, PICTURE, Picture, check_size};
 use crate::memory;

@@ -1,9 +1,10 @@
 //! Resizing: bilinear, averaging over the area when it shrinks.
 //!
-//! Each side is resized by itself, first the rows, then the columns. A new pixel is centred over the old ones; those within
-//! `max(1, old / new)` pixels of the centre count, with weights that fall to zero along a straight line, and sum to one. Enlarged, that is
-//! linear interpolation; shrunk, every old pixel counts, so nothing flickers or gets lost. PIL's `BILINEAR` is the
-//! same, but for the order of rows and columns, which there depends on the sizes and can change a value by 1.
+//! Each side is resized by itself, first the rows, then the columns. A new pixel is centred over the old
+//! ones; those within `max(1, old / new)` pixels of the centre count, with weights that fall to zero along a
+//! straight line, and sum to one. Enlarged, that is linear interpolation; shrunk, every old pixel counts, so
+//! nothing flickers or gets lost. PIL's `BILINEAR` is the same, but for the order of rows and columns, which
+//! there depends on the sizes and can change a value by 1.
 //!
 //! Weights are whole multiples of 2⁻²² and sums are integers: the same bits on every machine.
 
@@ -96,8 +97,8 @@ mod tests {
 
     #[test]
     fn halving_weighs_neighbours_and_doubling_interpolates() {
-        // By hand: the centre of the first new pixel lies between the first two old ones, at distances 1/2, 1/2 and 3/2 of a
-        // reach of 2: weights 3/4, 3/4, 1/4.
+        // By hand: the centre of the first new pixel lies between the first two old ones, at distances 1/2,
+        // 1/2 and 3/2 of a reach of 2: weights 3/4, 3/4, 1/4.
         let small = resize(grey(4, 1, &[0, 70, 140, 210]), 1, 2);
         assert_eq!(small.values, [50, 160]);
         let large = resize(grey(2, 1, &[0, 100]), 1, 4);

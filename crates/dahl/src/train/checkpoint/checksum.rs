@@ -1,8 +1,9 @@
 //! A checksum of 64 bits, made for speed: eight bytes at a time.
 //!
-//! Each step turns the sum into another one by an operation that can be undone, for a given word, and that gives different
-//! sums for different words. So a change within one aligned word is always noticed, and anything else with
-//! a chance of 2⁻⁶⁴. It does not protect against anybody who wants two files to look alike.
+//! Each step turns the sum into another one by an operation that can be undone, for a given word, and that
+//! gives different sums for different words. So a change within one aligned word is always noticed, and
+//! anything else with a chance of 2⁻⁶⁴. It does not protect against anybody who wants two files to look
+//! alike.
 
 /// An odd number with bits of both kinds everywhere.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -45,10 +45,11 @@ pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
     Ok(steps)
 }
 
-/// Removes what is older than the newest intact checkpoint before `newest`. That one is read again before anything
-/// is removed, because from then on it is the only one to go back to.
+/// Removes what is older than the newest intact checkpoint before `newest`. That one is read again before
+/// anything is removed, because from then on it is the only one to go back to.
 ///
-/// The run is saved already, so that nothing that goes wrong here is worth an error: it is tried again next time.
+/// The run is saved already, so that nothing that goes wrong here is worth an error: it is tried again next
+/// time.
 pub(super) fn prune(folder: &Path, newest: u64) {
     let Ok(steps) = steps(folder) else { return };
     let mut before = steps.into_iter().rev().filter(|&step| step < newest);

@@ -1,8 +1,9 @@
 //! How a checkpoint lies in a safetensors file.
 //!
-//! Texts of the header, in this order: `dahl.checkpoint` (the version of this format), `dahl.checksum`, `dahl.plan`, `dahl.step`, and each
-//! setting as `setting.NAME`. The first two are always at the same place, so that both can be looked at before anything else
-//! of the file is believed. The checksum is that of the whole file with zeros for its own digits.
+//! Texts of the header, in this order: `dahl.checkpoint` (the version of this format), `dahl.checksum`,
+//! `dahl.plan`, `dahl.step`, and each setting as `setting.NAME`. The first two are always at the same place,
+//! so that both can be looked at before anything else of the file is believed. The checksum is that of the
+//! whole file with zeros for its own digits.
 
 use super::Checkpoint;
 use super::checksum::Checksum;

@@ -10,8 +10,9 @@ const NAME: &str = ".dahl-lock";
 
 /// A folder into which no other run saves for as long as this is kept.
 ///
-/// The file `.dahl-lock` in the folder is locked. It is empty and stays there; what counts is the lock, which the system takes
-/// away from a process that has ended, however it did. File systems without locks have none: there everybody gets one.
+/// The file `.dahl-lock` in the folder is locked. It is empty and stays there; what counts is the lock, which
+/// the system takes away from a process that has ended, however it did. File systems without locks have none:
+/// there everybody gets one.
 ///
 /// ```
 /// use dahl::train::FolderLock;
@@ -31,7 +32,8 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Locks a folder, which is created if need be. Fails where another run has it, and where nothing can be written into it.
+    /// Locks a folder, which is created if need be. Fails where another run has it, and where nothing can be
+    /// written into it.
     pub fn take(folder: impl AsRef<Path>) -> Result<FolderLock> {
         let folder = folder.as_ref().to_path_buf();
         file::create_folder(&folder)?;

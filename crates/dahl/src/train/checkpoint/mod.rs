@@ -1,9 +1,9 @@
 //! Checkpoints: everything that a training run needs to go on as if it had never stopped, in one file.
 //!
-//! A checkpoint is a safetensors file, so that any program that reads those can take the weights out of it. Settings and plan are
-//! among its texts (`format.rs`), with a checksum over the whole file: a file that was changed or cut off anywhere is
-//! refused. A folder holds the last two of a run (`folder.rs`), each written whole or not at all ([`crate::file`]); for as long as a run
-//! lasts it is locked (`lock.rs`).
+//! A checkpoint is a safetensors file, so that any program that reads those can take the weights out of it.
+//! Settings and plan are among its texts (`format.rs`), with a checksum over the whole file: a file that was
+//! changed or cut off anywhere is refused. A folder holds the last two of a run (`folder.rs`), each written
+//! whole or not at all ([`crate::file`]); for as long as a run lasts it is locked (`lock.rs`).
 //!
 //! What is in the tensors and settings is the business of the trainer.
 
@@ -40,7 +40,8 @@ use std::path::{Path, PathBuf};
 pub struct Checkpoint {
     /// Steps done since the beginning of the run; the name of the file.
     pub step: u64,
-    /// Weights, state of the optimiser and so on. Texts are not kept with them: that is what settings are for.
+    /// Weights, state of the optimiser and so on. Texts are not kept with them: that is what settings are
+    /// for.
     pub tensors: Tensors,
     /// What else must be the same, by name.
     pub settings: BTreeMap<String, String>,
@@ -69,11 +70,11 @@ pub struct Refused {
 }
 
 impl Checkpoint {
-    /// Writes it into `folder`, which is created if need be. Then those before the last two are removed; later ones, of a run
-    /// that went further, are left alone.
+    /// Writes it into `folder`, which is created if need be. Then those before the last two are removed;
+    /// later ones, of a run that went further, are left alone.
     ///
-    /// After an error, everything that was in the folder before is still there, and no half-written file. Whoever saves more than
-    /// once keeps others out of the folder by a [`FolderLock`], as the trainer does.
+    /// After an error, everything that was in the folder before is still there, and no half-written file.
+    /// Whoever saves more than once keeps others out of the folder by a [`FolderLock`], as the trainer does.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<PathBuf> {
         let folder = folder.as_ref();
         file::create_folder(folder)?;
@@ -94,7 +95,8 @@ impl Checkpoint {
         Ok(Loaded { checkpoint, path: path.to_path_buf(), refused: Vec::new() })
     }
 
-    /// Reads the newest intact checkpoint of a folder, and says which newer ones were refused. Fails if there is none.
+    /// Reads the newest intact checkpoint of a folder, and says which newer ones were refused. Fails if there
+    /// is none.
     pub fn newest(folder: impl AsRef<Path>) -> Result<Loaded> {
         let folder = folder.as_ref();
         let mut refused = Vec::new();

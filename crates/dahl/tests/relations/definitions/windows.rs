@@ -3,7 +3,8 @@
 use crate::case::{Case, Draw, grid};
 use dahl_runtime::array::Shape;
 
-/// A window of `k` elements, `d` apart, that slides by `s` over `i` elements with `p` of padding on both ends.
+/// A window of `k` elements, `d` apart, that slides by `s` over `i` elements with `p` of padding on both
+/// ends.
 #[derive(Clone, Copy)]
 struct Window {
     i: usize,
@@ -281,7 +282,8 @@ pub fn conv2d_relu_max_pool_dw(draw: &mut Draw) -> Case {
         2,
         &[("x", &[n, c, y.i, x.i]), ("dy", &out), ("arg", &out), ("dw", &[k, c, y.k, x.k]), ("db", &[k])],
     );
-    // Inference takes the extent in between to be exactly what the pools reach, and so the window to be larger.
+    // Inference takes the extent in between to be exactly what the pools reach, and so the window to be
+    // larger.
     let largest =
         |conv: Window, pool: Window| conv.i + 2 * conv.p - (pool.exact_input() as usize - 1) * conv.s;
     let dw = Shape::new(&[k, c, largest(*y, *pool_y), largest(*x, *pool_x)]);
