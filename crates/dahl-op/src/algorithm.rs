@@ -7,7 +7,7 @@
 //! ([`Codelet::algorithms`](method@dahl_runtime::codelet::Codelet::algorithms)), by the function that its
 //! kernels go by. Only values that are not finite, or very large, make a kernel take another one than that.
 
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::{CallSpec, Implementation};
 
@@ -45,14 +45,14 @@ impl Algorithm {
 }
 
 /// The algorithms of the parts of a call whose samples lie in this order.
-pub(crate) type Algorithms = fn(&CallSpec, Order) -> Vec<Algorithm>;
+pub(crate) type Algorithms = fn(&CallSpec, SampleOrder) -> Vec<Algorithm>;
 
 /// What a call of an implementation takes, from functions for `f32` and `f64`: words joined by `+`, each
 /// once. Empty for the reference, which has no choice.
 pub(crate) fn words(implementation: &Implementation, spec: &CallSpec, of: [Algorithms; 2]) -> String {
     let order = match implementation.name {
-        "lanes" => Order::Lanes,
-        "flat" => Order::Rows,
+        "lanes" => SampleOrder::Lanes,
+        "flat" => SampleOrder::Rows,
         _ => return String::new(),
     };
     let mut chosen = of[usize::from(implementation.dtype == Dtype::F64)](spec, order);

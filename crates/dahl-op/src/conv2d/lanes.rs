@@ -3,21 +3,21 @@
 use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::real::Real;
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use crate::window::Window;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::{Call, CallSpec};
 
 pub(super) fn conv2d<T: Real>(call: &Call<'_>) -> Result<()> {
-    if convolve::<T>(call, Order::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
+    if convolve::<T>(call, SampleOrder::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if convolve::<T>(call, Order::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
+    if convolve::<T>(call, SampleOrder::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 /// Which algorithms a call takes.
-pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Algorithm> {
     if is_too_large(spec) {
         return vec![Algorithm::Reference];
     }
@@ -26,7 +26,7 @@ pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorith
 }
 
 /// The convolution of so many samples, without its data.
-fn form<T: Real>(spec: &CallSpec, order: Order, n_samples: usize) -> Convolution<'static, T> {
+fn form<T: Real>(spec: &CallSpec, order: SampleOrder, n_samples: usize) -> Convolution<'static, T> {
     let [x, w, y] = [0, 1, 3].map(|i| &spec.args[i].region);
     let window = Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize };
     let [rows, columns] =
@@ -53,7 +53,7 @@ fn form<T: Real>(spec: &CallSpec, order: Order, n_samples: usize) -> Convolution
 
 /// The convolution of `x`, `w` and `b`, and what becomes of its sums. Returns whether it was computed; if
 /// not, the reference can.
-pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
+pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Finish<'_, T>) -> bool {
     if is_too_large(call.spec()) {
         return false;
     }

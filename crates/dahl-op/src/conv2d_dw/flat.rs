@@ -3,12 +3,12 @@
 use super::form::Form;
 use super::lanes::form;
 use crate::real::Real;
-use crate::small_batch::{Flat, Order};
+use crate::small_batch::{Flat, SampleOrder};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
 pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
-    let form = form(call.spec(), Order::Rows);
+    let form = form(call.spec(), SampleOrder::Rows);
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
     let mut dw = call.output::<T>(0);
     let to = dw.contiguous();

@@ -4,7 +4,7 @@
 use crate::algorithm::Algorithm;
 use crate::convolve::Axis;
 use crate::real::Real;
-use crate::small_batch::{self, Order};
+use crate::small_batch::{self, SampleOrder};
 use crate::winograd;
 use dahl_runtime::array::Shape;
 use dahl_runtime::codelet::CallSpec;
@@ -12,7 +12,7 @@ use dahl_runtime::codelet::CallSpec;
 /// The gradient of some weights.
 pub(crate) struct Form {
     /// How samples lie.
-    pub(crate) order: Order,
+    pub(crate) order: SampleOrder,
     pub(crate) n_samples: usize,
     /// Output and input channels.
     pub(crate) channels: [usize; 2],
@@ -31,7 +31,7 @@ impl Form {
     pub(crate) fn algorithm<T: Real>(&self, n_samples: usize, other: Algorithm) -> Algorithm {
         if self.small_batch::<T>(&[], n_samples).is_some() {
             Algorithm::SmallBatch
-        } else if self.order == Order::Rows {
+        } else if self.order == SampleOrder::Rows {
             Algorithm::Reference
         } else if self.winograd::<T>(&[], n_samples).is_some() {
             Algorithm::Winograd5

@@ -10,7 +10,7 @@ use crate::algorithm::Algorithm;
 use crate::convolve::Axis;
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use crate::sums::across;
 use crate::window::Window;
 use crate::winograd::weight_gradient::Full;
@@ -19,14 +19,14 @@ use dahl_runtime::codelet::{Call, CallSpec};
 use std::ops::Range;
 
 /// Which algorithms a call takes.
-pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Algorithm> {
     let form = form(spec, order);
     let parts = order.parts::<T>(form.n_samples);
     parts.map(|samples| form.algorithm::<T>(samples.len(), Algorithm::Direct)).collect()
 }
 
 /// What a call computes.
-pub(super) fn form(spec: &CallSpec, order: Order) -> Form {
+pub(super) fn form(spec: &CallSpec, order: SampleOrder) -> Form {
     let [x, dy, dw] = [0, 1, 2].map(|i| &spec.args[i].region);
     let window = Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize };
     let [rows, columns] =
@@ -43,7 +43,7 @@ pub(super) fn form(spec: &CallSpec, order: Order) -> Form {
 }
 
 pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
-    let form = &form(call.spec(), Order::Lanes);
+    let form = &form(call.spec(), SampleOrder::Lanes);
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
     let mut dw = call.output::<T>(0);
     let (x, dy, dw) = (x.contiguous(), dy.contiguous(), dw.contiguous());
@@ -53,9 +53,9 @@ pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
     let [n_kernels, n_channels] = form.channels;
     let x_len = n_channels * form.rows.inputs.len() * form.columns.inputs.len();
     let dy_len = n_kernels * form.rows.outputs.len() * form.columns.outputs.len();
-    for samples in Order::Lanes.parts::<T>(form.n_samples) {
-        let x = &x[Order::Lanes.range::<T>(&samples, x_len)];
-        let dy = &dy[Order::Lanes.range::<T>(&samples, dy_len)];
+    for samples in SampleOrder::Lanes.parts::<T>(form.n_samples) {
+        let x = &x[SampleOrder::Lanes.range::<T>(&samples, x_len)];
+        let dy = &dy[SampleOrder::Lanes.range::<T>(&samples, dy_len)];
         let is_done = match form.algorithm::<T>(samples.len(), Algorithm::Direct) {
             Algorithm::SmallBatch => add_small_batch(form, (x, dy, samples.len()), dw),
             Algorithm::Winograd5 => {
@@ -136,7 +136,7 @@ const RESIDENT: usize = 4096;
 /// Which gradients a block covers: of input channel `c` and output channels from `k`, the taps from `ky` and
 /// `kx` on.
 #[derive(Clone, Copy)]
-struct Place {
+struct TapBlock {
     k: usize,
     c: usize,
     ky: usize,
@@ -204,7 +204,7 @@ impl<T: Real> Job<'_, T> {
                         row: kxs.len(),
                         kernel: self.n_channels * kys.len() * kxs.len(),
                     };
-                    let place = Place { k, c, ky, kx, is_across: n_across > 1 };
+                    let place = TapBlock { k, c, ky, kx, is_across: n_across > 1 };
                     let n_rows = n_rows.min(kys.end - ky).max(n_across);
                     match (n_kernels, n_rows, n_taps) {
                         (4, 4, _) if is_wide => self.block::<S, 4, 4, 1>(s, place, target),
@@ -239,7 +239,7 @@ impl<T: Real> Job<'_, T> {
     fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize>(
         &self,
         s: S,
-        Place { k, c, ky, kx, is_across }: Place,
+        TapBlock { k, c, ky, kx, is_across }: TapBlock,
         target: Target<'_, T>,
     ) {
         let Window { stride, pad } = self.window;

@@ -7,7 +7,7 @@
 use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::real::Real;
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use crate::window::{Cover, Window};
 use crate::winograd::input_gradient::InputGradient;
 use dahl_runtime::Result;
@@ -15,15 +15,15 @@ use dahl_runtime::codelet::{Call, CallSpec};
 use std::ops::Range;
 
 pub(super) fn conv2d_dx<T: Real>(call: &Call<'_>) -> Result<()> {
-    if convolve::<T>(call, Order::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
+    if convolve::<T>(call, SampleOrder::Lanes, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    if convolve::<T>(call, Order::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
+    if convolve::<T>(call, SampleOrder::Rows, Finish::Sum) { Ok(()) } else { super::reference::<T>(call) }
 }
 
 /// Which algorithms a call takes; also that of `relu_conv2d_dx`.
-pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Algorithm> {
     let form = Form::new(spec);
     let of_part = |samples: Range<usize>| {
         if is_too_large(spec) || form.is_reference(order) {
@@ -39,7 +39,7 @@ pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorith
 
 /// The gradient from `dy` and `w`, and what becomes of its sums. Returns whether it was computed; if not, the
 /// reference can.
-pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: Order, finish: Finish<'_, T>) -> bool {
+pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Finish<'_, T>) -> bool {
     let form = Form::new(call.spec());
     if is_too_large(call.spec()) || form.is_reference(order) {
         return false;
@@ -100,13 +100,13 @@ impl Form {
     }
 
     /// Whether only the reference can compute it.
-    fn is_reference(&self, order: Order) -> bool {
-        order == Order::Rows && self.window.stride != 1
+    fn is_reference(&self, order: SampleOrder) -> bool {
+        order == SampleOrder::Rows && self.window.stride != 1
     }
 
     /// Of so many samples by Winograd's algorithm, if that is quicker. Few have a way of their own.
-    fn winograd<T: Real>(&self, order: Order, n_samples: usize) -> Option<InputGradient<'static, T>> {
-        let is_few = order == Order::Rows || n_samples * 2 <= T::LANES;
+    fn winograd<T: Real>(&self, order: SampleOrder, n_samples: usize) -> Option<InputGradient<'static, T>> {
+        let is_few = order == SampleOrder::Rows || n_samples * 2 <= T::LANES;
         let gradient = InputGradient {
             dy: &[],
             w: &[],
@@ -128,7 +128,7 @@ impl Form {
     /// The convolutions that it is: one for each phase of the stride along both axes.
     fn phases<T: Real>(
         &self,
-        order: Order,
+        order: SampleOrder,
         n_samples: usize,
     ) -> impl Iterator<Item = Convolution<'static, T>> {
         let stride = self.window.stride;
@@ -139,7 +139,7 @@ impl Form {
 
     fn phase<T: Real>(
         &self,
-        order: Order,
+        order: SampleOrder,
         n_samples: usize,
         [row_phase, column_phase]: [usize; 2],
     ) -> Convolution<'static, T> {

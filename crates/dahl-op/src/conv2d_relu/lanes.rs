@@ -3,18 +3,18 @@
 use crate::conv2d::lanes::convolve;
 use crate::convolve::Finish;
 use crate::real::Real;
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
 
 pub(super) fn conv2d_relu<T: Real>(call: &Call<'_>) -> Result<()> {
-    run::<T>(call, Order::Lanes)
+    run::<T>(call, SampleOrder::Lanes)
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    run::<T>(call, Order::Rows)
+    run::<T>(call, SampleOrder::Rows)
 }
 
-fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<()> {
+fn run<T: Real>(call: &Call<'_>, order: SampleOrder) -> Result<()> {
     if convolve::<T>(call, order, Finish::Rectified) { Ok(()) } else { super::reference::<T>(call) }
 }

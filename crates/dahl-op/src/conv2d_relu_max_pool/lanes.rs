@@ -12,7 +12,7 @@ use crate::convolve::{
 use crate::padded::Span;
 use crate::real::Real;
 use crate::simd::Simd;
-use crate::small_batch::{self, Order};
+use crate::small_batch::{self, SampleOrder};
 use crate::sums::are_finite;
 use crate::window::Window;
 use crate::winograd::target::{Target, Tile};
@@ -27,7 +27,7 @@ const COPIED: usize = 4096;
 #[derive(Clone)]
 pub(super) struct Pooled<'a, T: Real> {
     /// How samples lie in `x`.
-    pub(super) order: Order,
+    pub(super) order: SampleOrder,
     pub(super) x: &'a [T],
     pub(super) w: &'a [T],
     pub(super) b: &'a [T],
@@ -50,19 +50,19 @@ pub(super) struct Pooled<'a, T: Real> {
 }
 
 pub(super) fn conv2d_relu_max_pool<T: Real>(call: &Call<'_>) -> Result<()> {
-    run_or_reference::<T>(call, Order::Lanes)
+    run_or_reference::<T>(call, SampleOrder::Lanes)
 }
 
 pub(super) fn flat<T: Real>(call: &Call<'_>) -> Result<()> {
-    run_or_reference::<T>(call, Order::Rows)
+    run_or_reference::<T>(call, SampleOrder::Rows)
 }
 
-fn run_or_reference<T: Real>(call: &Call<'_>, order: Order) -> Result<()> {
+fn run_or_reference<T: Real>(call: &Call<'_>, order: SampleOrder) -> Result<()> {
     if run::<T>(call, order)? { Ok(()) } else { super::reference::<T>(call) }
 }
 
 /// Which algorithms a call takes.
-pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Algorithm> {
     if is_too_large(spec) {
         return vec![Algorithm::Reference];
     }
@@ -72,7 +72,7 @@ pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorith
 }
 
 /// Returns whether it was computed; if not, the reference can.
-fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
+fn run<T: Real>(call: &Call<'_>, order: SampleOrder) -> Result<bool> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
     checked_size(call.int(3))?;
     if is_too_large(call.spec()) {
@@ -95,7 +95,7 @@ fn run<T: Real>(call: &Call<'_>, order: Order) -> Result<bool> {
 
 impl<T: Real> Pooled<'_, T> {
     /// A call without its data.
-    fn form(spec: &CallSpec, order: Order) -> Self {
+    fn form(spec: &CallSpec, order: SampleOrder) -> Self {
         let [x, w, y] = [0, 1, 3].map(|i| &spec.args[i].region);
         let [stride, pad, pool, size] = [0, 1, 2, 3].map(|i| spec.ints[i] as usize);
         Pooled {
@@ -125,7 +125,7 @@ impl<T: Real> Pooled<'_, T> {
         let is_small = self.n_channels * self.kys.len() * self.kxs.len() <= STACK_TAPS;
         if convolution.flat().is_some() {
             Algorithm::SmallBatch
-        } else if self.order == Order::Rows {
+        } else if self.order == SampleOrder::Rows {
             Algorithm::Reference
         } else if self.size == 2 && self.stride == 2 && is_small && convolution.suits_winograd() {
             Algorithm::Winograd5
@@ -144,7 +144,7 @@ impl<T: Real> Pooled<'_, T> {
             }
             _ => false,
         };
-        if is_done || self.order == Order::Rows {
+        if is_done || self.order == SampleOrder::Rows {
             return is_done;
         }
         let (y, arg) = (T::lanes_mut(y), T::bytes_mut(arg));

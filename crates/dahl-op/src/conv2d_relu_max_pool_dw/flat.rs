@@ -3,7 +3,7 @@
 use super::lanes::form;
 use crate::conv2d_relu_max_pool::checked_size;
 use crate::real::Real;
-use crate::small_batch::{Biases, Flat, Order, Unpool};
+use crate::small_batch::{Biases, Flat, SampleOrder, Unpool};
 use crate::sums::Rows;
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -14,7 +14,7 @@ pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
 
 /// Returns whether it was computed; if not, the reference can.
 fn add<T: Real>(call: &Call<'_>) -> Result<bool> {
-    let form = form(call.spec(), Order::Rows);
+    let form = form(call.spec(), SampleOrder::Rows);
     let (x, dy, arg) = (call.input::<T>(0), call.input::<T>(1), call.input::<u8>(2));
     let (mut dw, mut db) = (call.output::<T>(0), call.output::<T>(1));
     let unpool = Unpool {
@@ -32,7 +32,7 @@ fn add<T: Real>(call: &Call<'_>) -> Result<bool> {
         to.fill(T::default());
         biases.fill(T::default());
     }
-    let gradients = |flat: &Flat, sample, to: &mut [_]| unpool.spread(flat, Order::Rows, sample, to);
+    let gradients = |flat: &Flat, sample, to: &mut [_]| unpool.spread(flat, SampleOrder::Rows, sample, to);
     let add_biases = |flat: &Flat, gradients: &[T::Lanes]| {
         let [height, width] = flat.outputs;
         let rows = Rows { plane: flat.n_vectors * T::LANES, row: flat.pitch, height, width };

@@ -83,7 +83,7 @@ impl<T: Real, const K: usize, const X: usize, const W: usize> Kernel<T> for Bloc
 }
 
 /// A block of columns.
-struct Place<'a> {
+struct ColumnBlock<'a> {
     /// The row and the first column.
     row: usize,
     column: usize,
@@ -114,7 +114,7 @@ impl<T: Real> Band<'_, T> {
                 let step = (column - outputs.start).cast_signed() * self.planes.column;
                 let at = first.wrapping_add_signed(step);
                 let n_columns = X.min(outputs.end - column);
-                let place = Place { row, column, kys, at, n_columns };
+                let place = ColumnBlock { row, column, kys, at, n_columns };
                 if interior.contains(&column) && column + X <= interior.end {
                     self.block::<S, K, X, W, false>(s, place, taps, y);
                 } else {
@@ -130,11 +130,11 @@ impl<T: Real> Band<'_, T> {
     fn block<S: Simd<T>, const K: usize, const X: usize, const W: usize, const BORDER: bool>(
         &self,
         s: S,
-        place: Place<'_>,
+        place: ColumnBlock<'_>,
         taps: &Taps<'_, T, K>,
         y: &mut [T::Lanes],
     ) {
-        let place = Place { n_columns: if BORDER { place.n_columns } else { X }, ..place };
+        let place = ColumnBlock { n_columns: if BORDER { place.n_columns } else { X }, ..place };
         let mut sums = self.start::<S, K, X>(s, &place, taps, y);
         let (height, width) = (self.rows.inputs.len(), self.columns.inputs.len());
         let (n_kys, n_kxs) = (self.rows.taps.len(), if W > 0 { W } else { self.columns.taps.len() });
@@ -177,7 +177,7 @@ impl<T: Real> Band<'_, T> {
     fn finish<S: Simd<T>, const K: usize, const X: usize>(
         &self,
         s: S,
-        place: &Place<'_>,
+        place: &ColumnBlock<'_>,
         mut sums: [[S::V; X]; K],
         taps: &Taps<'_, T, K>,
         y: &mut [T::Lanes],
@@ -213,7 +213,7 @@ impl<T: Real> Band<'_, T> {
 
     /// Where column `j` of a block lies in its plane.
     #[inline(always)]
-    fn at(&self, place: &Place<'_>, j: usize) -> usize {
+    fn at(&self, place: &ColumnBlock<'_>, j: usize) -> usize {
         place.at.wrapping_add_signed(j.cast_signed() * self.planes.column)
     }
 
@@ -222,7 +222,7 @@ impl<T: Real> Band<'_, T> {
     fn start<S: Simd<T>, const K: usize, const X: usize>(
         &self,
         s: S,
-        place: &Place<'_>,
+        place: &ColumnBlock<'_>,
         taps: &Taps<'_, T, K>,
         y: &[T::Lanes],
     ) -> [[S::V; X]; K] {

@@ -33,7 +33,7 @@ pub(super) mod block;
 
 use super::algorithm::Algorithm;
 use super::real::Real;
-use super::small_batch::{Order, SmallBatch};
+use super::small_batch::{SampleOrder, SmallBatch};
 use super::window::Window;
 use super::winograd::target::Planes;
 use dahl_runtime::codelet::CallSpec;
@@ -151,7 +151,7 @@ impl<T: Real> Finish<'_, T> {
 /// A convolution.
 pub(super) struct Convolution<'a, T: Real> {
     /// How samples lie in `x` and in the result.
-    pub(super) order: Order,
+    pub(super) order: SampleOrder,
     pub(super) x: &'a [T],
     /// Whether the planes of `x` are turned round: the last row first, and the last column of each first.
     pub(super) is_turned: bool,
@@ -178,7 +178,7 @@ impl<T: Real> Convolution<'_, T> {
     pub(super) fn algorithm(&self) -> Algorithm {
         match self.flat() {
             Some(_) => Algorithm::SmallBatch,
-            None if self.order == Order::Rows => Algorithm::Reference,
+            None if self.order == SampleOrder::Rows => Algorithm::Reference,
             None if self.suits_winograd() && self.columns.taps.len() == 3 => Algorithm::Winograd3,
             None if self.suits_winograd() => Algorithm::Winograd5,
             None => Algorithm::Direct,
@@ -193,10 +193,10 @@ impl<T: Real> Convolution<'_, T> {
             Algorithm::Winograd5 => self.winograd::<_, 5>(Planes { convolution: self, y: T::lanes_mut(y) }),
             _ => false,
         };
-        if !is_done && self.order == Order::Lanes {
+        if !is_done && self.order == SampleOrder::Lanes {
             self.direct(T::lanes_mut(y));
         }
-        is_done || self.order == Order::Lanes
+        is_done || self.order == SampleOrder::Lanes
     }
 
     /// Computes it one sample at a time, unless a weight is not finite: says whether it did.
@@ -232,7 +232,7 @@ mod tests {
         let (w, bias) = (numbers(n_outputs * n_inputs * 9, 2), numbers(n_outputs, 3));
         let mut y = numbers(n_groups * n_outputs * n * n * 16, 4);
         let convolution = Convolution {
-            order: Order::Lanes,
+            order: SampleOrder::Lanes,
             x: &x,
             is_turned,
             w: &w,

@@ -5,7 +5,7 @@
 //! 16 multiply-adds and 10 loads, of which 8 are single weights.
 
 use super::flat::VECTORS;
-use super::{Flat, Order, Place};
+use super::{Flat, SampleElements, SampleOrder};
 use crate::convolve::{Convolution, Finish, PlaneSteps, STACK_TAPS};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
@@ -69,7 +69,7 @@ impl<T: Real> Convolution<'_, T> {
                     let row = first.wrapping_add_signed(r.cast_signed() * row);
                     let sums = &sums[..width];
                     match self.finish {
-                        Finish::Sum if self.order == Order::Rows && column == 1 && !self.accumulate => {
+                        Finish::Sum if self.order == SampleOrder::Rows && column == 1 && !self.accumulate => {
                             y[place.at(row)..][..width].copy_from_slice(sums);
                         }
                         _ => self.write_row(sums, (row, column), (sample, place), y),
@@ -85,12 +85,12 @@ impl<T: Real> Convolution<'_, T> {
         &self,
         sums: &[T],
         (mut at, step): (usize, isize),
-        (sample, place): (usize, Place),
+        (sample, place): (usize, SampleElements),
         y: &mut [T],
     ) {
         for &sum in sums {
             let i = place.at(at);
-            if self.order == Order::Lanes && sample == 0 && !self.accumulate {
+            if self.order == SampleOrder::Lanes && sample == 0 && !self.accumulate {
                 y[i..i + T::LANES].fill(T::default());
             }
             let before = if self.accumulate { y[i] } else { T::default() };

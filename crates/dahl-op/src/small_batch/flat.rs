@@ -5,7 +5,7 @@
 //! columns being stored. At the end of each row there are outputs whose windows reach into the next; nobody
 //! looks at these. The zeros after a row and before the next one are the same.
 
-use super::{Order, Place};
+use super::{SampleElements, SampleOrder};
 use crate::convolve::Axis;
 use crate::padded::Span;
 use crate::real::Real;
@@ -34,7 +34,7 @@ impl Flat {
     /// For the windows along rows and columns, and so many input and output channels; none if windows do not
     /// move by one, it would take too much memory, or lanes would be as good.
     pub(crate) fn new<T: Real>(
-        (order, n_samples): (Order, usize),
+        (order, n_samples): (SampleOrder, usize),
         (n_inputs, n_outputs): (usize, usize),
         axes: [&Axis; 2],
     ) -> Option<Self> {
@@ -54,7 +54,7 @@ impl Flat {
         let len = (n_inputs * plane).div_ceil(T::LANES) + n_outputs * n_vectors;
         let flat = Flat { rows, columns, pitch, outputs: [height, width], n_vectors, plane };
         // Taking values out of lanes, and putting them back, takes about as long as computing with them.
-        let pays = order == Order::Rows || flat.pays::<T>(2 * n_samples);
+        let pays = order == SampleOrder::Rows || flat.pays::<T>(2 * n_samples);
         (pays && len <= MOST).then_some(flat)
     }
 
@@ -85,7 +85,7 @@ impl Flat {
 
     /// The planes of one sample.
     #[inline(always)]
-    pub(crate) fn pixels<T: Real>(&self, from: &[T], place: Place, to: &mut [T]) {
+    pub(crate) fn pixels<T: Real>(&self, from: &[T], place: SampleElements, to: &mut [T]) {
         let ((top, skipped_rows, n_rows), (left, skipped, n)) = (self.rows.inside(), self.columns.inside());
         let (height, width) = (self.rows.n_pixels(), self.columns.n_pixels());
         to.fill(T::default());
@@ -99,7 +99,7 @@ impl Flat {
 
     /// The planes of one sample of outputs, with zeros where there is none.
     #[inline(always)]
-    pub(crate) fn outputs_of<T: Real>(&self, from: &[T], place: Place, to: &mut [T::Lanes]) {
+    pub(crate) fn outputs_of<T: Real>(&self, from: &[T], place: SampleElements, to: &mut [T::Lanes]) {
         let [height, width] = self.outputs;
         for (plane, to) in to.chunks_exact_mut(self.n_vectors).enumerate() {
             let to = T::flat_mut(to);

@@ -3,9 +3,9 @@
 //! Up to half as many samples as there are lanes are computed one at a time, in vectors of neighbouring
 //! pixels ([`Flat`]) instead of samples: six times as fast for one sample. In arrays with lanes over samples,
 //! most of what is left is the time to take one value of 16 out of every cache line and put it back. So a
-//! step of a small batch has no lanes at all (implementations called `flat`, [`Order::Rows`]), and a
+//! step of a small batch has no lanes at all (implementations called `flat`, [`SampleOrder::Rows`]), and a
 //! convolution of one sample takes half of that again. A tile whose last group is nearly empty has its full
-//! groups computed in lanes and the rest one by one ([`Order::parts`]).
+//! groups computed in lanes and the rest one by one ([`SampleOrder::parts`]).
 //!
 //! - `order`: how samples lie, and where one of them is; `flat`: its pixels and outputs side by side;
 //!   `suits`: whether that pays.
@@ -27,7 +27,7 @@ mod weight_gradient;
 
 pub(crate) use convolve::SmallBatch;
 pub(crate) use flat::Flat;
-pub(crate) use order::{Order, Place};
+pub(crate) use order::{SampleElements, SampleOrder};
 pub(crate) use pool::Pool;
 pub(crate) use suits::{suits_convolution, suits_gradient};
 pub(crate) use unpool::{Biases, Unpool};

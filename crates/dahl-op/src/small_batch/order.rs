@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// How samples lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum SampleOrder {
     /// In lanes.
     Lanes,
     /// One after another.
@@ -15,38 +15,41 @@ pub(crate) enum Order {
 
 /// Where the elements of one sample lie: `i` at `first + i * step`.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct SampleElements {
     first: usize,
     step: usize,
 }
 
-impl Order {
+impl SampleOrder {
     /// What kernels do at a time of so many samples: in lanes all full groups, then what is left, if it is
     /// few.
     pub(crate) fn parts<T: Real>(self, n_samples: usize) -> impl Iterator<Item = Range<usize>> {
         let rest = n_samples % T::LANES;
-        let is_split = self == Order::Lanes && n_samples > T::LANES && rest > 0 && 2 * rest <= T::LANES;
+        let is_split = self == SampleOrder::Lanes && n_samples > T::LANES && rest > 0 && 2 * rest <= T::LANES;
         let end = if is_split { n_samples - rest } else { n_samples };
         iter::once(0..end).chain(is_split.then_some(end..n_samples))
     }
 
     /// Where these samples lie, of `len` elements each. In lanes the first one begins a group.
     pub(crate) fn range<T: Real>(self, samples: &Range<usize>, len: usize) -> Range<usize> {
-        let end = if self == Order::Lanes { samples.end.next_multiple_of(T::LANES) } else { samples.end };
+        let end =
+            if self == SampleOrder::Lanes { samples.end.next_multiple_of(T::LANES) } else { samples.end };
         samples.start * len..end * len
     }
 
     /// That of sample `n`, of `len` elements.
     #[inline(always)]
-    pub(crate) fn place<T: Real>(self, n: usize, len: usize) -> Place {
+    pub(crate) fn place<T: Real>(self, n: usize, len: usize) -> SampleElements {
         match self {
-            Order::Lanes => Place { first: n / T::LANES * len * T::LANES + n % T::LANES, step: T::LANES },
-            Order::Rows => Place { first: n * len, step: 1 },
+            SampleOrder::Lanes => {
+                SampleElements { first: n / T::LANES * len * T::LANES + n % T::LANES, step: T::LANES }
+            }
+            SampleOrder::Rows => SampleElements { first: n * len, step: 1 },
         }
     }
 }
 
-impl Place {
+impl SampleElements {
     /// Where element `i` lies.
     #[inline(always)]
     pub(crate) fn at(self, i: usize) -> usize {

@@ -1,6 +1,6 @@
 //! Convolution, rectifier and pool: the sums of one sample, then their maxima.
 
-use super::{Flat, Order, Place};
+use super::{Flat, SampleElements, SampleOrder};
 use crate::conv2d_relu_max_pool::largest;
 use crate::convolve::Convolution;
 use crate::real::Real;
@@ -29,7 +29,7 @@ impl<T: Real> Kernel<T> for Pool<'_, '_, T> {
     fn run<S: Simd<T>>(self, s: S) {
         let Pool { convolution, flat, stride, size, n_windows: [n_down, n_across], scratch, y, arg } = self;
         let (order, len) = (convolution.order, convolution.n_outputs * n_down * n_across);
-        if order == Order::Lanes {
+        if order == SampleOrder::Lanes {
             // Lanes without a sample become zero.
             y.fill(T::default());
             arg.fill(0);
@@ -62,7 +62,7 @@ fn pairs<T: Real, S: Simd<T>>(
     s: S,
     rows: &[T],
     pitch: usize,
-    (place, windows): (Place, Range<usize>),
+    (place, windows): (SampleElements, Range<usize>),
     y: &mut [T],
     arg: &mut [u8],
 ) {

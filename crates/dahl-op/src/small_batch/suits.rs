@@ -1,6 +1,6 @@
 //! Whether tasks of whole batches are worth computing one sample at a time: what the cut of a graph goes by.
 
-use super::{Flat, Order};
+use super::{Flat, SampleOrder};
 use crate::convolve::Axis;
 use crate::real::Real;
 use crate::window::Window;
@@ -33,7 +33,8 @@ fn suits(task: &Work<'_>, weights: usize, pad: i64, outputs: impl Fn(usize) -> u
     let (rows, columns) = (axis(2), axis(3));
     let (axes, channels) = ([&rows, &columns], (taps[0], taps[1]));
     fn pays<T: Real>(n_samples: usize, channels: (usize, usize), axes: [&Axis; 2]) -> bool {
-        Flat::new::<T>((Order::Rows, n_samples), channels, axes).is_some_and(|flat| flat.pays::<T>(n_samples))
+        Flat::new::<T>((SampleOrder::Rows, n_samples), channels, axes)
+            .is_some_and(|flat| flat.pays::<T>(n_samples))
     }
     task.ints[0] == 1
         && match task.dtype {

@@ -1,7 +1,7 @@
 //! Gradients behind a pool: those of the convolution's output are put where the maxima are, with zeros
 //! between them, for the gradient of its weights; and their sums are those of its bias.
 
-use super::{Flat, Order, Place};
+use super::{Flat, SampleElements, SampleOrder};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
 use crate::sums::{Rows, add_rows};
@@ -39,13 +39,13 @@ impl<T: Real> Kernel<T> for Biases<'_, T> {
 impl<T: Real> Unpool<'_, T> {
     /// Where the windows of a sample lie.
     #[inline(always)]
-    fn place(&self, order: Order, sample: usize) -> Place {
+    fn place(&self, order: SampleOrder, sample: usize) -> SampleElements {
         order.place::<T>(sample, self.n_kernels * self.height * self.width)
     }
 
     /// The gradients of the convolution's output for one sample: zero but where the maxima are.
     #[inline(always)]
-    pub(crate) fn spread(&self, flat: &Flat, order: Order, sample: usize, to: &mut [T::Lanes]) {
+    pub(crate) fn spread(&self, flat: &Flat, order: SampleOrder, sample: usize, to: &mut [T::Lanes]) {
         let place = self.place(order, sample);
         // Where in a window each place is; that of none is the first, to which nothing is added.
         let mut places = [0; 256];

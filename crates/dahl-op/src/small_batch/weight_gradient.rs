@@ -6,7 +6,7 @@
 //! multiply-adds for 8 loads, and two foldings of eight vectors at its end, which take as long as several
 //! vectors more.
 
-use super::{Flat, Order};
+use super::{Flat, SampleOrder};
 use crate::convolve::Axis;
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
@@ -23,7 +23,7 @@ const ACROSS: usize = 8;
 /// The gradients of weights from a few samples.
 pub(crate) struct WeightGradient<'a, T: Real> {
     flat: Flat,
-    order: Order,
+    order: SampleOrder,
     /// `x[c,iy,ix]` per sample.
     x: &'a [T],
     n_samples: usize,
@@ -49,7 +49,7 @@ struct Sample<'a, T: Real> {
 impl<'a, T: Real> WeightGradient<'a, T> {
     /// For some samples of `x`, and of output and input channels; none if they are not that few.
     pub(crate) fn new(
-        order: Order,
+        order: SampleOrder,
         (x, n_samples): (&'a [T], usize),
         [n_kernels, n_channels]: [usize; 2],
         axes: [&Axis; 2],
@@ -58,7 +58,7 @@ impl<'a, T: Real> WeightGradient<'a, T> {
         let taps = axes.map(|axis| axis.taps.len());
         let [height, width] = flat.outputs;
         // Sums across lanes take as long as several vectors more.
-        let pays = order == Order::Rows || 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
+        let pays = order == SampleOrder::Rows || 2 * n_samples * (flat.n_vectors + ACROSS) <= height * width;
         let len = n_channels * axes.iter().map(|axis| axis.inputs.len()).product::<usize>();
         let gradient = WeightGradient { flat, order, x, n_samples, len, n_kernels, n_channels, taps };
         (pays && n_kernels * n_channels > 0).then_some(gradient)

@@ -3,7 +3,7 @@
 use super::values;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps};
 use crate::real::Real;
-use crate::small_batch::Order;
+use crate::small_batch::SampleOrder;
 use crate::window::Window;
 
 /// Values of which half are zero, as behind a rectifier.
@@ -36,7 +36,7 @@ fn errors(
     let bias = values(n_outputs, 3);
     let rectified = rectified(n_outputs * n_down * n_across * 32, 4);
     let convolution = Convolution {
-        order: Order::Lanes,
+        order: SampleOrder::Lanes,
         x: &x,
         is_turned,
         w: &w,

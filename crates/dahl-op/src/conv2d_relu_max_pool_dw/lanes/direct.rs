@@ -31,7 +31,7 @@ impl<T: Real> Kernel<T> for Direct<'_, '_, T> {
 
 /// Which taps a block covers: from `ky` and `kx` on, of input channel `c` for output channel `k`.
 #[derive(Clone, Copy)]
-struct Place {
+struct TapBlock {
     k: usize,
     c: usize,
     ky: usize,
@@ -57,7 +57,7 @@ impl<T: Real> Job<'_, T> {
                             2 | 4 => 2,
                             _ => 3,
                         };
-                        let place = Place { k, c, ky, kx };
+                        let place = TapBlock { k, c, ky, kx };
                         let first = ((k * self.n_channels + c) * kys.len() + ky - kys.start) * kxs.len();
                         let dw = &mut dw[first + kx - kxs.start..];
                         match (n_rows, n_taps) {
@@ -79,7 +79,7 @@ impl<T: Real> Job<'_, T> {
     fn block<S: Simd<T>, const Y: usize, const X: usize>(
         &self,
         s: S,
-        Place { k, c, ky, kx }: Place,
+        TapBlock { k, c, ky, kx }: TapBlock,
         dw: &mut [T],
         row_len: usize,
     ) {

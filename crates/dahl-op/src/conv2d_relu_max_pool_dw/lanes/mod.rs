@@ -12,7 +12,7 @@ use crate::conv2d_relu_max_pool::checked_size;
 use crate::convolve::Axis;
 use crate::real::Real;
 use crate::simd::{Kernel, Simd};
-use crate::small_batch::{Flat, Order, Unpool};
+use crate::small_batch::{Flat, SampleOrder, Unpool};
 use crate::sums::all_finite;
 use crate::window::Window;
 use crate::winograd::weight_gradient::Pooled;
@@ -48,14 +48,14 @@ struct Job<'a, T: Real> {
 }
 
 /// Which algorithms a call takes.
-pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: Order) -> Vec<Algorithm> {
+pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Algorithm> {
     let (form, job) = (form(spec, order), Job::<T>::form(spec));
     let parts = order.parts::<T>(form.n_samples);
     parts.map(|samples| job.algorithm(&form, samples.len())).collect()
 }
 
 /// What a call computes: the gradient of the convolution by itself, with all of its output.
-pub(super) fn form(spec: &CallSpec, order: Order) -> Form {
+pub(super) fn form(spec: &CallSpec, order: SampleOrder) -> Form {
     let [x, dy, dw] = [0, 1, 3].map(|i| &spec.args[i].region);
     let window = Window { stride: spec.ints[0] as usize, pad: spec.ints[1] as usize };
     let [rows, columns] = [2, 3].map(|dim| {
@@ -76,7 +76,7 @@ pub(super) fn form(spec: &CallSpec, order: Order) -> Form {
 
 pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
     checked_size(call.int(3))?;
-    let form = &form(call.spec(), Order::Lanes);
+    let form = &form(call.spec(), SampleOrder::Lanes);
     let (x, dy, arg) = (call.input::<T>(0), call.input::<T>(1), call.input::<u8>(2));
     let (mut dw, mut db) = (call.output::<T>(0), call.output::<T>(1));
     let job = Job::<T> {
@@ -91,7 +91,7 @@ pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
         dw.fill(T::default());
         db.fill(T::default());
     }
-    for samples in Order::Lanes.parts::<T>(job.n_samples) {
+    for samples in SampleOrder::Lanes.parts::<T>(job.n_samples) {
         job.part(samples).add(form, dw);
     }
     if has_bias {
@@ -103,7 +103,7 @@ pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
 impl<T: Real> Job<'_, T> {
     /// A call without its data.
     fn form(spec: &CallSpec) -> Self {
-        let form = form(spec, Order::Lanes);
+        let form = form(spec, SampleOrder::Lanes);
         let dy = &spec.args[1].region;
         Job {
             x: &[],
@@ -126,7 +126,7 @@ impl<T: Real> Job<'_, T> {
     /// Some samples of it.
     fn part(&self, samples: Range<usize>) -> Self {
         let groups = |len: usize| {
-            let range = Order::Lanes.range::<T>(&samples, len);
+            let range = SampleOrder::Lanes.range::<T>(&samples, len);
             range.start / T::LANES..range.end / T::LANES
         };
         let windows = groups(self.n_kernels * self.pys.len() * self.pxs.len());
@@ -186,7 +186,8 @@ impl<T: Real> Job<'_, T> {
             stride: self.stride,
             size: self.size,
         };
-        let gradients = |flat: &Flat, sample, to: &mut [_]| unpool.spread(flat, Order::Lanes, sample, to);
+        let gradients =
+            |flat: &Flat, sample, to: &mut [_]| unpool.spread(flat, SampleOrder::Lanes, sample, to);
         let gradient = form.small_batch(T::flat(self.x), self.n_samples);
         gradient.is_some_and(|gradient| gradient.add(gradients, |_, _| {}, dw))
     }

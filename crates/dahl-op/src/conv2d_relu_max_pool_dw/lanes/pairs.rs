@@ -37,7 +37,7 @@ struct Plane<'a, T: Real> {
 
 /// Where a block lies: output channels from `k`, taps from `ky` and `kx` on, counted from the first.
 #[derive(Clone, Copy)]
-struct Place {
+struct TapBlock {
     k: usize,
     ky: usize,
     kx: usize,
@@ -62,7 +62,7 @@ impl<T: Real> Job<'_, T> {
         let n_copied = n_copied(&rows, &columns);
         T::scratch(n_copied + self.n_kernels * taps.0 * taps.1, |scratch| {
             let (copied, totals) = scratch.split_at_mut(n_copied);
-            T::dispatch(Run { job: self, rows, columns, taps, copied, totals, dw });
+            T::dispatch(PairsKernel { job: self, rows, columns, taps, copied, totals, dw });
         });
     }
 
@@ -80,7 +80,7 @@ fn n_copied(rows: &Span, columns: &Span) -> usize {
     if rows.is_inside() && columns.is_inside() { 0 } else { rows.len * columns.len }
 }
 
-struct Run<'a, T: Real> {
+struct PairsKernel<'a, T: Real> {
     job: &'a Job<'a, T>,
     rows: Span,
     columns: Span,
@@ -93,12 +93,12 @@ struct Run<'a, T: Real> {
     dw: &'a mut [T],
 }
 
-impl<T: Real> Kernel<T> for Run<'_, T> {
+impl<T: Real> Kernel<T> for PairsKernel<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Run { job, rows, columns, taps, copied, totals, dw } = self;
+        let PairsKernel { job, rows, columns, taps, copied, totals, dw } = self;
         let n_taps = taps.0 * taps.1;
         let (height, width) = (job.rows.len(), job.columns.len());
         for c in 0..job.n_channels {
@@ -153,7 +153,7 @@ impl<T: Real> Plane<'_, T> {
                         2 | 4 => 2,
                         _ => 3,
                     };
-                    let place = Place { k, ky, kx };
+                    let place = TapBlock { k, ky, kx };
                     match (n_kernels, n_rows, n_taps) {
                         (2, 2, _) if is_wide => self.block::<S, 2, 2, 5, 6>(s, place, totals),
                         (2, 3, _) if is_wide => self.block::<S, 2, 3, 3, 4>(s, place, totals),
@@ -181,7 +181,7 @@ impl<T: Real> Plane<'_, T> {
     fn block<S: Simd<T>, const K: usize, const Y: usize, const X: usize, const P: usize>(
         &self,
         s: S,
-        Place { k, ky, kx }: Place,
+        TapBlock { k, ky, kx }: TapBlock,
         totals: &mut [T::Lanes],
     ) {
         let Plane { job, group, .. } = *self;

@@ -67,13 +67,13 @@ pub(crate) struct InputGradient<'a, T: Real> {
 }
 
 /// The same, where its result goes to, and `scratch_len` vectors.
-struct Run<'a, 'b, T: Real> {
+struct InputGradientKernel<'a, 'b, T: Real> {
     gradient: &'a InputGradient<'b, T>,
     dx: &'a mut [T::Lanes],
     scratch: &'a mut [T::Lanes],
 }
 
-impl<T: Real> Kernel<T> for Run<'_, '_, T> {
+impl<T: Real> Kernel<T> for InputGradientKernel<'_, '_, T> {
     /// Whether it was computed: not if something is infinite or very large.
     type Output = bool;
 
@@ -99,7 +99,9 @@ struct TileRow<'a, T: Real> {
 impl<T: Real> InputGradient<'_, T> {
     /// Computes it, unless something is infinite or very large: says whether it did.
     pub(crate) fn run(&self, dx: &mut [T::Lanes]) -> bool {
-        T::scratch(self.scratch_len(), |scratch| T::dispatch(Run { gradient: self, dx, scratch }))
+        T::scratch(self.scratch_len(), |scratch| {
+            T::dispatch(InputGradientKernel { gradient: self, dx, scratch })
+        })
     }
 
     /// Whether these taps are 5x5 and it pays: not with few output channels, where the sums at the end take
