@@ -59,7 +59,7 @@
 //! | [`engine`] | worker threads, sessions that replay a plan, submitted tasks |
 //! | [`machine`] | units, memories, and how fast they are |
 //! | [`trace`], [`perf`] | what happened when and why; what tasks cost, and what a plan will take |
-//! | [`error`], [`mod@file`], [`env`](mod@env), [`date`], [`shown`] | the one [`Error`], whole files, days, names |
+//! | [`error`], [`mod@file`], [`env`](mod@env), [`date`], [`shown`] | the one [`Error`], files, days, names |
 
 pub mod error;
 pub mod env;
