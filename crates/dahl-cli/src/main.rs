@@ -103,6 +103,10 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     shortage::watch();
     signal::take_limits_as_errors();
+    // Parsing takes memory too, and this command has exit codes of its own.
+    if std::env::args_os().nth(1).is_some_and(|command| command == "diff") {
+        shortage::exit_with(diff::UNREAD);
+    }
     let Cli { command, isa } = Cli::parse();
     if let Some(isa) = isa {
         isa.use_everywhere().expect("nothing has been computed yet");
@@ -115,7 +119,6 @@ fn main() -> ExitCode {
         Command::Data(args) => data::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Stats(args) => stats::run(&args),
-        // It has exit codes of its own.
         Command::Diff(args) => return diff::run(&args),
         Command::Calibrate(args) => tune::calibrate::run(&args),
         Command::Sweep(args) => tune::sweep::run(&args),
