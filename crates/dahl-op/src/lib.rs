@@ -34,7 +34,7 @@
 //! results may be computed there but sums over samples must leave them out. A `flat` version vectorises over
 //! neighbouring elements in row-major order.
 //!
-//! To add a codelet, add its folder and its line in [`CODELETS`]; ARCHITECTURE.md goes through it step by
+//! To add a codelet, add its folder and its line in [`CODELETS`]; CONTRIBUTING.md goes through it step by
 //! step.
 
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]

@@ -174,8 +174,10 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// The extents of its output for one sample, from those of its input.
     fn output(&self, input: Shape) -> Result<Shape>;
 
-    /// Whether it maps every element by itself and never turns an order around, so that it may as well come
-    /// after a maximum as before it.
+    /// Whether it may as well come after a maximum as before it, to the last bit of values and gradients: it
+    /// maps every element by itself, never turns an order around, and where different inputs have the same
+    /// output its gradient is 0, so that it does not matter which of them is the maximum. `false` is always
+    /// right.
     fn is_monotone(&self) -> bool {
         false
     }
