@@ -9,4 +9,5 @@ macro_rules! texts {
 
 texts! {
     Readme = "../../../README.md";
+    GuideRust = "../../../docs/guide/src/rust.md";
 }
