@@ -56,7 +56,8 @@ impl<T: Real, const K: usize, const X: usize, const W: usize> Kernel<T> for Kern
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
         if const { Block::<T, K, X, W>::is_of(S::ACCUMULATORS) } {
-            self.job.kernels::<S, K, X, W>(s, self.k, self.y, self.arg);
+            // A copy, whose fields the compiler keeps in registers.
+            self.job.clone().kernels::<S, K, X, W>(s, self.k, self.y, self.arg);
         }
     }
 }

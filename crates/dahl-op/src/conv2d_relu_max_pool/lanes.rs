@@ -224,7 +224,17 @@ struct Windows<'a, 'b, T: Real> {
     arg: &'a mut [T::Bytes],
 }
 
-impl<T: Real> Target<T> for Windows<'_, '_, T> {
+impl<'b, T: Real> Target<T> for Windows<'_, 'b, T> {
+    type Local<'a>
+        = Windows<'a, 'b, T>
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn local(&mut self) -> Windows<'_, 'b, T> {
+        Windows { job: self.job, y: &mut *self.y, arg: &mut *self.arg }
+    }
+
     #[inline(always)]
     fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, [[a, b], [c, d]]: [[S::V; 2]; 2]) {
         let (n_rows, n_columns) = (self.job.pys.len(), self.job.pxs.len());

@@ -9,8 +9,8 @@
 
 use super::products::Products;
 use super::target::Target;
-use super::transform::{PRODUCTS, n_products};
-use super::under::{Under, lines};
+use super::transform::n_products;
+use super::under::Under;
 use super::weights::Weights;
 use crate::convolve::{Axis, Convolution, RESIDENT, STACK_TAPS};
 use crate::real::Real;
@@ -231,8 +231,7 @@ impl<T: Real> Convolution<'_, T> {
             for c in 0..n_channels {
                 let channel = pass.group * self.n_inputs + pass.channels.start + c;
                 let x = &T::lanes(self.x)[channel * plane..][..plane];
-                let line = c * COLUMNS..c * COLUMNS + n_columns;
-                let to = lines::<_, PRODUCTS>(to, n_channels * COLUMNS, line);
+                let to = (&mut to[c * COLUMNS..], n_channels * COLUMNS);
                 under.transform::<T, S, W>(s, x, 0, &none, to);
             }
         }

@@ -31,6 +31,7 @@ impl<T: Real, Y: Target<T>, const W: usize, const ONE: bool> Kernel<T> for Produ
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
         let Products { convolution, pass, pixels, weights, target } = self;
+        let mut target = target.local();
         let n_channels = pass.channels.len();
         let n_products = const { n_products::<W>() * n_products::<W>() };
         let n_across = convolution.n_tiles_along().1;
@@ -59,17 +60,8 @@ impl<T: Real, Y: Target<T>, const W: usize, const ONE: bool> Kernel<T> for Produ
                     }
                     continue;
                 }
-                T::dispatch(Places {
-                    bias,
-                    terms: const { [terms::<W>(0), terms::<W>(1), terms::<W>(2), terms::<W>(3)] },
-                    firsts: const { &firsts::<W>() },
-                    places: const { &places::<W>() },
-                    n_channels,
-                    weights,
-                    pixels,
-                    size: (kernels.len(), tiles.len()),
-                    sums: &mut sums,
-                });
+                let size = (kernels.len(), tiles.len());
+                T::dispatch(Places::<T, W> { bias, n_channels, weights, pixels, size, sums: &mut sums });
                 for k in 0..kernels.len() {
                     for t in 0..tiles.len() {
                         let mut columns = [[s.zero(); 2]; 4];
@@ -100,16 +92,12 @@ impl<T: Real, Y: Target<T>, const W: usize, const ONE: bool> Kernel<T> for Produ
     }
 }
 
-/// All places of a block of output channels by tiles. It is a function of its own, which all convolutions
-/// share, whatever their taps are and whatever becomes of their outputs.
-struct Places<'a, T: Real> {
+/// All places of a block of output channels by tiles. It is a function of its own, which all convolutions of
+/// `W` taps share, whatever becomes of their outputs. How many products a place has must be known when it is
+/// compiled: a loop over them would move all sums to other registers in between.
+struct Places<'a, T: Real, const W: usize> {
     /// What the chains of one place begin with; the others with zero.
     bias: [T; KERNELS],
-    /// The products of each of the four sums along an axis.
-    terms: [&'a [Term]; 4],
-    /// Where the products of these sums, and those of all places, begin.
-    firsts: &'a [usize; 5],
-    places: &'a [usize; PLACES + 1],
     n_channels: usize,
     weights: &'a [[T; KERNELS]],
     pixels: &'a [[T::Lanes; COLUMNS]],
@@ -118,16 +106,17 @@ struct Places<'a, T: Real> {
     sums: &'a mut [[[T::Lanes; TILES]; KERNELS]; PLACES],
 }
 
-impl<T: Real> Kernel<T> for Places<'_, T> {
+impl<T: Real, const W: usize> Kernel<T> for Places<'_, T, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<T>>(self, s: S) {
-        let Places { bias, terms, firsts, places, n_channels, weights, pixels, size, sums } = self;
+        let Places { bias, n_channels, weights, pixels, size, sums } = self;
+        let (firsts, places) = const { (firsts::<W>(), places::<W>()) };
         for place in 0..PLACES {
             let chains = Chains {
                 first: if place == ALL { bias } else { [T::default(); KERNELS] },
-                terms: terms[place % 4],
+                terms: terms::<W>(place % 4),
                 n_channels,
                 weights: &weights[places[place] * n_channels..places[place + 1] * n_channels],
                 pixels: &pixels[firsts[place / 4] * n_channels..firsts[place / 4 + 1] * n_channels],

@@ -7,6 +7,15 @@ use std::ops::Range;
 
 /// What becomes of the outputs of a tile.
 pub(crate) trait Target<T: Real> {
+    /// Itself.
+    type Local<'a>: Target<T>
+    where
+        Self: 'a;
+
+    /// Itself as a value of its own, which the compiler keeps in registers where it would look up what is
+    /// behind a reference for every tile.
+    fn local(&mut self) -> Self::Local<'_>;
+
     /// Takes those of one output channel. Where there is no second row or column, what is there means
     /// nothing.
     fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]);
@@ -29,7 +38,17 @@ pub(crate) struct Planes<'a, 'b, T: Real> {
     pub(crate) y: &'a mut [T::Lanes],
 }
 
-impl<T: Real> Target<T> for Planes<'_, '_, T> {
+impl<'b, T: Real> Target<T> for Planes<'_, 'b, T> {
+    type Local<'a>
+        = Planes<'a, 'b, T>
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn local(&mut self) -> Planes<'_, 'b, T> {
+        Planes { convolution: self.convolution, y: &mut *self.y }
+    }
+
     #[inline(always)]
     fn put<S: Simd<T>>(&mut self, s: S, tile: &Tile<'_>, values: [[S::V; 2]; 2]) {
         let Convolution { planes, n_inputs, n_outputs, accumulate, .. } = *self.convolution;

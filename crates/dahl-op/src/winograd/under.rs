@@ -51,7 +51,8 @@ impl Under {
     }
 
     /// The columns of a plane in all products of `W` taps, under the tiles that lie so many rows of tiles
-    /// below the first; zero beyond the border. `none` is as many zeros as there are columns.
+    /// below the first; zero beyond the border. `none` is as many zeros as there are columns. The columns of
+    /// each product begin `step` after those of the one before.
     #[inline(always)]
     pub(super) fn transform<T: Real, S: Simd<T>, const W: usize>(
         &self,
@@ -59,7 +60,7 @@ impl Under {
         x: &[T::Lanes],
         down: usize,
         none: &[T::Lanes],
-        to: [&mut [T::Lanes]; PRODUCTS],
+        (to, step): (&mut [T::Lanes], usize),
     ) {
         let n_inside = self.inside.len();
         let mut rows = [&none[..n_inside]; PIXELS];
@@ -70,12 +71,17 @@ impl Under {
                 rows[i] = &x[at * self.width + self.first_inside..][..n_inside];
             }
         }
-        let mut lines = to;
+        let mut lines: [&mut [T::Lanes]; PRODUCTS] = Default::default();
+        let mut rest = to;
         for i in 0..const { n_products::<W>() } {
-            let line = std::mem::take(&mut lines[i]);
-            line[..self.inside.start].fill(T::ZERO_LANES);
-            line[self.inside.end..self.n_columns].fill(T::ZERO_LANES);
-            lines[i] = &mut line[self.inside.clone()];
+            let (line, after) = rest.split_at_mut(step.min(rest.len()));
+            // Single stores: there are few columns beyond the border, or none.
+            for column in (0..self.inside.start).chain(self.inside.end..self.n_columns) {
+                s.store(s.zero(), &mut line[column]);
+            }
+            // Of a length that the compiler knows to be the same for all.
+            lines[i] = &mut line[self.inside.start..][..n_inside];
+            rest = after;
         }
         for column in 0..n_inside {
             let at = if self.is_turned { n_inside - 1 - column } else { column };
@@ -91,9 +97,9 @@ impl Under {
     }
 }
 
-/// The same line of up to `N` arrays that lie behind each other, each so long; empty where there is no array.
+/// The same line of `N` arrays that lie behind each other, each so long.
 #[inline(always)]
 pub(super) fn lines<V, const N: usize>(arrays: &mut [V], len: usize, line: Range<usize>) -> [&mut [V]; N] {
     let mut arrays = arrays.chunks_exact_mut(len);
-    std::array::from_fn(|_| arrays.next().map_or(&mut [][..], |array| &mut array[line.clone()]))
+    std::array::from_fn(|_| &mut arrays.next().expect("as many arrays")[line.clone()])
 }

@@ -4,7 +4,7 @@ use super::{BLOCK, FOLDED, Gradients, KERNELS, SIDE, WIDTH, WeightGradient};
 use crate::real::Real;
 use crate::simd::{Kernel, Simd, block_sizes};
 use crate::winograd::transform::PRODUCTS;
-use crate::winograd::under::{Under, lines};
+use crate::winograd::under::Under;
 use std::ops::Range;
 
 /// How many blocks of output channels there are of so many, and how many are in each; in the last one perhaps
@@ -108,8 +108,7 @@ impl<T: Real> Kernel<T> for Pixels<'_, '_, T> {
         for (c, channel) in part.channels.clone().enumerate() {
             let x = &x[(tiles.group * n_channels + channel) * plane..][..plane];
             for down in 0..tiles.rows.len() {
-                let line = c * tiles.n_pixels() + down * width;
-                let to = lines::<_, PRODUCTS>(to, per_product, line..line + width);
+                let to = (&mut to[c * tiles.n_pixels() + down * width..], per_product);
                 under.transform::<T, S, WIDTH>(s, x, down, &none, to);
             }
         }
