@@ -65,6 +65,8 @@ pub fn run(args: &Args) -> Result<Exit> {
         None => (args.input, args.classes.unwrap_or(CLASSES)),
     };
     let model = open::model(spec, input, classes)?;
+    // A network that says how many it tells apart is believed.
+    let classes = if data.is_none() && args.classes.is_none() { model.classes()? } else { classes };
     if args.toml {
         say(model.to_toml().trim_end())?;
         return Ok(Exit::Done);

@@ -132,6 +132,15 @@ fn a_model_file_is_refused_with_the_line() {
 }
 
 #[test]
+fn a_network_that_says_how_many_classes_it_tells_apart_is_described() {
+    let folder = Folder::new("model-classes");
+    let text = success(&["model", "seed", "--toml"]).replace("\"classes\"", "3");
+    assert!(text.contains("outputs = 3"), "{text}");
+    let text = success(&["model", &folder.write("three.toml", text)]);
+    assert!(text.contains("3 classes"), "{text}");
+}
+
+#[test]
 fn weights_that_do_not_fit_are_listed_one_by_one() {
     let folder = Folder::new("weights");
     let dump = folder.file("dump");

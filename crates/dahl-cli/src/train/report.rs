@@ -29,7 +29,7 @@ pub fn start(job: &Job) -> Result<()> {
     say(format!(
         "{}: {} weights, batch {batch}, {}, {}",
         job.name,
-        model.n_weights()?,
+        thousands(model.n_weights()? as u64),
         job.optimizer(),
         count(machine.units.len(), "worker")
     ))?;
