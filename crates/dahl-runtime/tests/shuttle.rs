@@ -10,7 +10,7 @@ mod kernels;
 use dahl_runtime::array::{Array, Params, TileSize, submit};
 use dahl_runtime::engine::bell::Bell;
 use dahl_runtime::engine::queue::Queue;
-use dahl_runtime::engine::{Pool, Source};
+use dahl_runtime::engine::{Pool, WorkSource};
 use dahl_runtime::machine::{HOST, Machine, Unit, UnitKind};
 use dahl_runtime::{Result, Runtime};
 use kernels::{BLEND, COPY, FAIL, SHIFT};
@@ -89,7 +89,7 @@ struct Pieces {
     done: AtomicUsize,
 }
 
-impl Source for Pieces {
+impl WorkSource for Pieces {
     fn poll(&self, _worker: usize) -> bool {
         let took = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
         if took {
@@ -108,7 +108,7 @@ fn a_pool_serves_sources_that_come_and_go() {
         let pool = Pool::new(&units(2)).unwrap();
         let pieces = || Arc::new(Pieces { left: AtomicUsize::new(0), done: AtomicUsize::new(0) });
         let (early, late) = (pieces(), pieces());
-        let source: Arc<dyn Source> = early.clone();
+        let source: Arc<dyn WorkSource> = early.clone();
         pool.attach(source.clone());
         early.left.store(2, Ordering::SeqCst);
         pool.ring();
