@@ -5,7 +5,7 @@
 //! are multiplied, which run beside multiply-adds; storing the result of both, 16 or 49 vectors for what are
 //! 7 or 14 here, would not.
 
-use super::transform::{PIXELS, PRODUCTS, n_products, of_pixels};
+use super::transform::{PIXELS, n_products, of_pixels};
 use crate::convolve::Axis;
 use crate::real::Real;
 use crate::simd::Simd;
@@ -50,9 +50,9 @@ impl Under {
         Under { height, width, top: first(rows, down), inside, first_inside, n_columns, is_turned }
     }
 
-    /// The columns of a plane in all products of `W` taps, under the tiles that lie so many rows of tiles
-    /// below the first; zero beyond the border. `none` is as many zeros as there are columns. The columns of
-    /// each product begin `step` after those of the one before.
+    /// The columns of a plane in all products of `W` taps, under the tiles that lie so many rows of tiles below
+    /// the first; zero beyond the border. `none` is as many zeros as there are columns. The columns of each
+    /// product begin `step` after those of the one before.
     #[inline(always)]
     pub(super) fn transform<T: Real, S: Simd<T>, const W: usize>(
         &self,
@@ -71,18 +71,7 @@ impl Under {
                 rows[i] = &x[at * self.width + self.first_inside..][..n_inside];
             }
         }
-        let mut lines: [&mut [T::Lanes]; PRODUCTS] = Default::default();
-        let mut rest = to;
-        for i in 0..const { n_products::<W>() } {
-            let (line, after) = rest.split_at_mut(step.min(rest.len()));
-            // Single stores: there are few columns beyond the border, or none.
-            for column in (0..self.inside.start).chain(self.inside.end..self.n_columns) {
-                s.store(s.zero(), &mut line[column]);
-            }
-            // Of a length that the compiler knows to be the same for all.
-            lines[i] = &mut line[self.inside.start..][..n_inside];
-            rest = after;
-        }
+        // Plain indices into one slice: an array of slices would be in memory, and be looked up for every store.
         for column in 0..n_inside {
             let at = if self.is_turned { n_inside - 1 - column } else { column };
             let mut values = [s.zero(); PIXELS];
@@ -91,7 +80,12 @@ impl Under {
             }
             let products = of_pixels::<T, S, W>(s, values);
             for i in 0..const { n_products::<W>() } {
-                s.store(products[i], &mut lines[i][column]);
+                s.store(products[i], &mut to[i * step + self.inside.start + column]);
+            }
+        }
+        for column in (0..self.inside.start).chain(self.inside.end..self.n_columns) {
+            for i in 0..const { n_products::<W>() } {
+                s.store(s.zero(), &mut to[i * step + column]);
             }
         }
     }
