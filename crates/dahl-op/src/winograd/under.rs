@@ -50,9 +50,9 @@ impl Under {
         Under { height, width, top: first(rows, down), inside, first_inside, n_columns, is_turned }
     }
 
-    /// The columns of a plane in all products of `W` taps, under the tiles that lie so many rows of tiles below
-    /// the first; zero beyond the border. `none` is as many zeros as there are columns. The columns of each
-    /// product begin `step` after those of the one before.
+    /// The columns of a plane in all products of `W` taps, under the tiles that lie so many rows of tiles
+    /// below the first; zero beyond the border. `none` is as many zeros as there are columns. The columns of
+    /// each product begin `step` after those of the one before.
     #[inline(always)]
     pub(super) fn transform<T: Real, S: Simd<T>, const W: usize>(
         &self,
@@ -71,7 +71,8 @@ impl Under {
                 rows[i] = &x[at * self.width + self.first_inside..][..n_inside];
             }
         }
-        // Plain indices into one slice: an array of slices would be in memory, and be looked up for every store.
+        // Plain indices into one slice: an array of slices would be in memory, and be looked up for every
+        // store.
         for column in 0..n_inside {
             let at = if self.is_turned { n_inside - 1 - column } else { column };
             let mut values = [s.zero(); PIXELS];
