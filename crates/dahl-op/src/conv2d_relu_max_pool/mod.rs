@@ -12,7 +12,9 @@
 //! rounding decides which is the maximum; but for 5x5 taps, whose sums have other roundings (`winograd/`).
 //!
 //! Bytes: `x`, `w` and `b` read once, `y` and one byte per output written. For `seed`, that is 160 KB for 16
-//! samples instead of 940 KB, and the 1.56 MFLOP of the convolution are what takes the time.
+//! samples instead of 940 KB, and the 1.56 MFLOP of the convolution are what takes the time. It pays where
+//! pooling is a large part: a third of the time for `seed`, 6 % for the first layer of `lenet5`, 2 % for its
+//! second.
 
 mod direct;
 mod lanes;
