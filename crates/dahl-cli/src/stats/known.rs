@@ -33,9 +33,7 @@ impl Row<'_> {
 
     /// Who computed it.
     fn by(&self) -> String {
-        let Key { implementation, algorithm, dtype, .. } = self.key;
-        let slash = if algorithm.is_empty() { "" } else { "/" };
-        format!("{implementation}{slash}{algorithm} {dtype}")
+        format!("{} {}", self.key.code(), self.key.dtype)
     }
 
     fn warmth(&self) -> &'static str {

@@ -7,7 +7,7 @@
 //! counts as moved; otherwise every batch would move the whole data set.
 
 use crate::graph::Task;
-use crate::trace::TaskInfo;
+use crate::trace::{TaskInfo, code};
 use crate::words::{Words, escaped, paired};
 use std::fmt;
 use std::str::FromStr;
@@ -62,6 +62,11 @@ impl Key {
             dtype: task.dtype.to_string(),
             footprint: task.footprint(),
         }
+    }
+
+    /// The implementation's name, then a slash and the algorithm if there is one.
+    pub fn code(&self) -> String {
+        code(&self.implementation, &self.algorithm)
     }
 
     /// Whether the other key is the same code on other shapes: also the same algorithm.

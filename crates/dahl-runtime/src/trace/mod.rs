@@ -17,6 +17,7 @@ mod usage;
 
 pub use clock::{Clock, ticks};
 pub use idle::{Idle, Reason};
+pub(crate) use scene::code;
 pub use scene::{BlockInfo, Dispatch, Scene, TaskInfo, WorkerInfo};
 pub use usage::Usage;
 

@@ -51,9 +51,14 @@ pub struct TaskInfo {
 impl TaskInfo {
     /// The implementation's name, then a slash and the algorithm if there is one.
     pub fn code(&self) -> String {
-        let slash = if self.algorithm.is_empty() { "" } else { "/" };
-        format!("{}{slash}{}", self.implementation, self.algorithm)
+        code(&self.implementation, &self.algorithm)
     }
+}
+
+/// An implementation and the algorithm that it takes, if it chooses one: `lanes/winograd3`.
+pub(crate) fn code(implementation: &str, algorithm: &str) -> String {
+    let slash = if algorithm.is_empty() { "" } else { "/" };
+    format!("{implementation}{slash}{algorithm}")
 }
 
 impl fmt::Display for TaskInfo {
