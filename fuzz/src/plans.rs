@@ -240,7 +240,7 @@ impl Step {
 
     /// The same by executing a plan.
     fn run(&self, machine: &Machine, lowered: &Lowered, plan: &Plan) -> Vec<f64> {
-        let pool = Arc::new(Pool::new(&machine.units).expect("a few threads"));
+        let pool = Arc::new(Pool::new(&machine).expect("a few threads"));
         let mut store = Store::new();
         let w = store.add::<f64>("w", [self.side]).expect("a small state");
         assert_eq!(w, self.state);
@@ -277,7 +277,9 @@ pub fn plan(bytes: &[u8]) {
 pub fn small_plan(cut: &str, workers: usize) -> String {
     let (step, machine) = (Step::small(), Machine::with_workers(workers));
     let options = CutOptions::parse(cut).expect("options");
-    let planned = Planned::new(&step.graph, &options, |lowered| Plan::heuristic(lowered, workers));
+    let planned = Planned::new(&step.graph, &options, |lowered| {
+        Plan::heuristic(lowered, &Machine::with_workers(workers))
+    });
     let mut file = PlanFile::new("heuristic");
     file.add(NAME, &step.graph, &planned.expect("a plan"), &machine).expect("one step");
     file.to_string()
@@ -310,17 +312,21 @@ pub fn plans(bytes: &[u8]) {
     let workers = choices.between(1, 4);
     let machine = Machine::with_workers(workers);
     let machine = if choices.once_in(4) { machine.with_test_unit() } else { machine };
-    let (n_units, delays) = (machine.units.len(), u64::from(choices.byte()) << 8 | u64::from(choices.byte()));
+    let delays = u64::from(choices.byte()) << 8 | u64::from(choices.byte());
     let planned = match choices.below(8) {
-        0 => Planned { plan: Plan::heuristic(&lowered, n_units).expect("a small plan"), cut, lowered },
-        1 => {
-            Planned { plan: Plan::open(&lowered, SchedulerKind::Steal).expect("a small plan"), cut, lowered }
-        }
-        2 => {
-            Planned { plan: Plan::open(&lowered, SchedulerKind::Eager).expect("a small plan"), cut, lowered }
-        }
+        0 => Planned { plan: Plan::heuristic(&lowered, &machine).expect("a small plan"), cut, lowered },
+        1 => Planned {
+            plan: Plan::open(&lowered, &machine, SchedulerKind::Steal).expect("a small plan"),
+            cut,
+            lowered,
+        },
+        2 => Planned {
+            plan: Plan::open(&lowered, &machine, SchedulerKind::Eager).expect("a small plan"),
+            cut,
+            lowered,
+        },
         _ => {
-            let plan = Plan::fixed(&lowered, n_units).expect("a small plan");
+            let plan = Plan::fixed(&lowered, &machine).expect("a small plan");
             let planned = Planned { plan, cut, lowered };
             let text = shuffled(&step, &planned, &machine, &mut choices);
             let file = PlanFile::parse("random.plan", &text).expect("lines as dahl writes them");

@@ -4,7 +4,7 @@ use super::plans::Step;
 use dahl::model::Sequential;
 use dahl_runtime::graph::lower;
 use dahl_runtime::graph::{Cut, CutOptions};
-use dahl_runtime::machine::MachineFile;
+use dahl_runtime::machine::{Machine, MachineFile};
 use dahl_runtime::plan::Plan;
 
 /// A model file, read with images of 8 x 8 in ten classes and without any.
@@ -40,7 +40,7 @@ pub fn cut(bytes: &[u8]) {
     assert_eq!(CutOptions::parse(&options.to_string()).expect("what dahl writes"), options);
     let graph = Step::small().graph;
     if let Ok(lowered) = Cut::heuristic(&graph, &options).and_then(|cut| lower(&graph, &cut)) {
-        let plan = Plan::heuristic(&lowered, 3).expect("a small plan");
+        let plan = Plan::heuristic(&lowered, &Machine::with_workers(3)).expect("a small plan");
         assert_eq!(plan.placement().expect("planned").sequence.len(), lowered.tasks().len());
     }
 }

@@ -9,7 +9,7 @@ use dahl::Trainer;
 use dahl::dataset::{Dataset, Options, Split};
 use dahl::model::{Sequential, SummaryRow};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::machine::{Hardware, Machine, n_cores};
 use serde_json::json;
 
 /// Which model to describe, for which images.
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             blank([input[0], input[1], input[2]], classes, args.batch)?
         }
     };
-    let machine = Machine::with_workers(args.workers.unwrap_or_else(n_cores));
+    let machine = Machine::of_hardware(&Hardware::detect(), args.workers.unwrap_or_else(n_cores));
     let trainer = Trainer::new(&machine).batch(args.batch).dtype(args.dtype.into());
     let planned = trainer.plan_step(&model, &data).context("planning failed")?;
     let (memory, n_tasks) = (planned.plan.memory(), planned.lowered.tasks().len());

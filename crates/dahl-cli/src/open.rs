@@ -6,7 +6,7 @@ use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
 use dahl::model::{Builtin, Sequential};
 use dahl::train::Checkpoint;
-use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::machine::{Hardware, Machine, n_cores};
 use dahl_runtime::shown;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -80,7 +80,7 @@ pub fn machine(workers: Option<usize>) -> Machine {
         let (workers, cores) = (count(n, "worker"), count(n_cores, "core"));
         warn(format_args!("{workers} take turns on {cores}, which is slower than one per core"));
     }
-    Machine::with_workers(n)
+    Machine::of_hardware(&Hardware::detect(), n)
 }
 
 /// A checkpoint file, or the newest one of a folder that is whole; says on standard error which newer ones

@@ -175,12 +175,13 @@ fn recorded(n_workers: usize, eager: bool, reduces: bool) -> Result<()> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
+    let machine = Machine::with_workers(n_workers);
     let plan = if eager {
-        Plan::open(&lowered, SchedulerKind::Eager)?
+        Plan::open(&lowered, &machine, SchedulerKind::Eager)?
     } else {
-        Plan::heuristic(&lowered, n_workers)?
+        Plan::heuristic(&lowered, &machine)?
     };
-    let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units).unwrap());
+    let pool = Arc::new(Pool::new(&machine).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 1 << 12)?;
     let steps = N_TASKS.div_ceil(lowered.tasks().len()) as u64;
     let how = if eager { "eager" } else { "replay" };

@@ -11,6 +11,7 @@ use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
 use dahl_runtime::engine::Store;
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
+use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use std::hint::black_box;
@@ -59,10 +60,10 @@ fn measure(n_samples: usize, n_layers: usize) -> Result<()> {
     let (cut, cut_millis) = fastest(|| Cut::heuristic(&graph, &options))?;
     let (lowered, lower_millis) = fastest(|| lower(&graph, &cut))?;
     let planned = |plan: &dyn Fn(&Lowered) -> Result<Plan>| Ok(fastest(|| plan(&lowered))?.1);
-    let one = planned(&|lowered| Plan::heuristic(lowered, 1))?;
-    let two = planned(&|lowered| Plan::heuristic(lowered, 2))?;
-    let many = planned(&|lowered| Plan::heuristic(lowered, 16))?;
-    let open = planned(&|lowered| Plan::open(lowered, SchedulerKind::Eager))?;
+    let one = planned(&|lowered| Plan::heuristic(lowered, &Machine::with_workers(1)))?;
+    let two = planned(&|lowered| Plan::heuristic(lowered, &Machine::with_workers(2)))?;
+    let many = planned(&|lowered| Plan::heuristic(lowered, &Machine::with_workers(16)))?;
+    let open = planned(&|lowered| Plan::open(lowered, &Machine::with_workers(2), SchedulerKind::Eager))?;
     let n_tasks = lowered.tasks().len();
     let rate = n_tasks as f64 / (lower_millis + two) * 1e3;
     println!(

@@ -35,8 +35,9 @@
 //!     let (x, y) = (graph.port("x", Dtype::F32, [8]), graph.output("y", Dtype::F32, [8]));
 //!     graph.task(&TWICE, Dtype::F32, &[x], &[y], &[], &[])?;
 //!     let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::parse("tiles:i=4")?)?)?;
-//!     let plan = Plan::heuristic(&lowered, 2)?;
-//!     let pool = Arc::new(Pool::new(&Machine::with_workers(2).units)?);
+//!     let machine = Machine::with_workers(2);
+//!     let plan = Plan::heuristic(&lowered, &machine)?;
+//!     let pool = Arc::new(Pool::new(&machine)?);
 //!     let mut session = Session::new(&pool, &lowered, &plan, 0)?;
 //!     let mut seen = Vec::new();
 //!     session.run(

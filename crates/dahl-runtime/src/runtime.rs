@@ -67,7 +67,7 @@ impl Runtime {
             let message = "no unit of the machine computes in the host's memory: add a CPU unit";
             return at_caller(Err(Error::new(ErrorKind::Usage, message)));
         }
-        let pool = at_caller(Pool::new(&machine.units))?;
+        let pool = at_caller(Pool::new(machine))?;
         let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
         pool.attach(Arc::clone(&tasks) as Arc<dyn WorkSource>);
         Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })

@@ -44,12 +44,13 @@ impl Failing {
             ..CutOptions::default()
         };
         let lowered = lower(&self.graph, &Cut::heuristic(&self.graph, &options).unwrap()).unwrap();
+        let machine = Machine::with_workers(2);
         let plan = if is_planned {
-            Plan::heuristic(&lowered, 2).unwrap()
+            Plan::heuristic(&lowered, &machine).unwrap()
         } else {
-            Plan::open(&lowered, SchedulerKind::Eager).unwrap()
+            Plan::open(&lowered, &machine, SchedulerKind::Eager).unwrap()
         };
-        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
+        let pool = Arc::new(Pool::new(&machine).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         let feed =
             |_, ports: &mut dahl_runtime::engine::Ports<'_>| ports.get_mut::<f32>(&self.port).fill(1.0);

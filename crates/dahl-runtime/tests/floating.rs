@@ -72,13 +72,13 @@ fn a_waiting_worker_takes_over_what_floats() {
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
     // The second task of the first worker ends when its third, which floats, has been executed: by the other
     // one.
-    let mut plan = Plan::heuristic(&lowered, 2).unwrap();
+    let mut plan = Plan::heuristic(&lowered, &Machine::with_workers(2)).unwrap();
     let placement = plan.placement().unwrap();
     let total =
         lowered.tasks().iter().position(|task| task.codelet == "total" && task.tile.0 == 0).unwrap() as u32;
     assert!(placement.is_floating(total) && placement.order[0].contains(&total));
 
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
     let run = |plan: &Plan| {
         let mut session = Session::new(&pool, &lowered, plan, 64).unwrap();
         let feed =
@@ -92,7 +92,7 @@ fn a_waiting_worker_takes_over_what_floats() {
     assert!(workers[1].iter().any(|event| event.task == total), "{workers:?}");
 
     // Where nothing floats, it stays where it was planned. (The flag is set, so that nobody waits for it.)
-    plan = Plan::fixed(&lowered, 2).unwrap();
+    plan = Plan::fixed(&lowered, &Machine::with_workers(2)).unwrap();
     assert!(plan.placement().unwrap().floating.is_empty());
     let (found, workers) = run(&plan).unwrap();
     assert_eq!(found, 1.5 * N as f64);

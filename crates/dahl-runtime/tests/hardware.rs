@@ -1,6 +1,6 @@
 //! Detection of hardware, on trees of files as Linux has them.
 
-use dahl_runtime::machine::{Cache, CacheKind, Hardware, Node, PowerSource};
+use dahl_runtime::machine::{Cache, CacheKind, CoreKind, Hardware, Node, PowerSource};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -94,6 +94,7 @@ fn a_whole_tree_is_understood() {
         packages: Some(2),
         cores: Some(2),
         threads: Some(4),
+        kinds: Vec::new(),
         caches: vec![
             cache(1, CacheKind::Data, 32 << 10, 2, 2),
             cache(1, CacheKind::Instruction, 64 << 10, 2, 2),
@@ -110,6 +111,50 @@ fn a_whole_tree_is_understood() {
     };
     assert_eq!(hardware, expected);
     assert!(hardware.measures_energy());
+}
+
+/// A tree with so many hardware threads.
+fn threads(name: &str, n: usize) -> Tree {
+    Tree::new(name).with("sys/devices/system/cpu/online", &format!("0-{}\n", n - 1))
+}
+
+fn of_thread(thread: usize, file: &str) -> PathBuf {
+    PathBuf::from(format!("sys/devices/system/cpu/cpu{thread}/{file}"))
+}
+
+fn core_kind(name: &str, threads: &[usize], capacity: u32) -> CoreKind {
+    CoreKind { name: name.into(), threads: threads.to_vec(), capacity }
+}
+
+#[test]
+fn kinds_of_cores_are_told_by_lists_and_by_capacity() {
+    let listed = |name: &str| {
+        threads(name, 4)
+            .with("sys/devices/cpu_core/cpus", "0-1\n")
+            .with("sys/devices/cpu_atom/cpus", "2-3,9\n")
+    };
+    assert_eq!(
+        listed("listed").read().kinds,
+        [core_kind("core", &[0, 1], 1024), core_kind("atom", &[2, 3], 1024)]
+    );
+    let mut tree = listed("clocked");
+    for (thread, kilohertz) in ["4800000", "5000000", "2500000", "2500000"].into_iter().enumerate() {
+        tree = tree.with(of_thread(thread, "cpufreq/cpuinfo_max_freq"), kilohertz);
+    }
+    assert_eq!(tree.read().kinds, [core_kind("core", &[0, 1], 1024), core_kind("atom", &[2, 3], 512)]);
+    let capacities = |name: &str, capacities: [&str; 3]| {
+        let set = |tree: Tree, (thread, capacity): (usize, &str)| {
+            tree.with(of_thread(thread, "cpu_capacity"), capacity)
+        };
+        capacities.into_iter().enumerate().fold(threads(name, 3), set).read().kinds
+    };
+    let expected = [core_kind("256", &[0, 1], 256), core_kind("1024", &[2], 1024)];
+    assert_eq!(capacities("capacity", ["256", "256", "1024"]), expected);
+    // Alike, or nonsense: one kind, of which nothing need be said.
+    assert_eq!(capacities("alike", ["800", "800", "800"]), []);
+    assert_eq!(capacities("nonsense", ["fast", "", "-1"]), []);
+    // One list alone tells no kinds apart.
+    assert_eq!(threads("single", 2).with("sys/devices/cpu_core/cpus", "0-1\n").read().kinds, []);
 }
 
 #[test]

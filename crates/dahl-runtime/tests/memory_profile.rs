@@ -7,8 +7,8 @@ mod kernels;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Graph;
-use dahl_runtime::plan::{Plan, Planned};
-use dahl_runtime::schedule::SchedulerKind;
+use dahl_runtime::machine::Machine;
+use dahl_runtime::plan::{Plan, Planned, Schedule};
 use kernels::{BLEND, COPY};
 
 /// A chain of copies from a port to an output, with the first copy needed again at the end.
@@ -31,7 +31,10 @@ fn a_chain_needs_what_is_written_what_is_read_and_what_is_kept() {
     let (rows, links) = (8, 5);
     let bytes = rows * 16 * 4;
     let graph = chain(rows, links);
-    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| Plan::fixed(lowered, 1)).unwrap();
+    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| {
+        Plan::fixed(lowered, &Machine::with_workers(1))
+    })
+    .unwrap();
     let profile = planned.memory_profile();
     assert_eq!(profile.ring_bytes, 3 * 2 * bytes);
     let temporaries: Vec<usize> =
@@ -46,13 +49,10 @@ fn a_chain_needs_what_is_written_what_is_read_and_what_is_kept() {
 fn no_moment_needs_more_than_was_planned() {
     for (rows, workers) in [(1, 1), (48, 2), (50, 3), (200, 4)] {
         let graph = chain(rows, 7);
-        for plan in [
-            Planned::new(&graph, &CutOptions::default(), |lowered| Plan::heuristic(lowered, workers))
-                .unwrap(),
-            Planned::new(&graph, &CutOptions::default(), |lowered| Plan::fixed(lowered, workers)).unwrap(),
-            Planned::new(&graph, &CutOptions::default(), |lowered| Plan::open(lowered, SchedulerKind::Eager))
-                .unwrap(),
-        ] {
+        let machine = Machine::with_workers(workers);
+        for schedule in [Schedule::Replay, Schedule::Fixed, Schedule::Eager] {
+            let plan = |lowered: &_| schedule.plan(lowered, &machine);
+            let plan = Planned::new(&graph, &CutOptions::default(), plan).unwrap();
             let profile = plan.memory_profile();
             assert_eq!(profile.in_use.len(), plan.lowered.tasks().len());
             assert!(
@@ -70,7 +70,10 @@ fn no_moment_needs_more_than_was_planned() {
 fn a_graph_without_tasks_needs_its_rings_only() {
     let mut graph = Graph::new(4);
     graph.port("x", Dtype::F32, [16]);
-    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| Plan::fixed(lowered, 2)).unwrap();
+    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| {
+        Plan::fixed(lowered, &Machine::with_workers(2))
+    })
+    .unwrap();
     let profile = planned.memory_profile();
     assert!(profile.in_use.is_empty());
     assert_eq!(profile.peak(), planned.plan.memory().bytes);

@@ -19,11 +19,11 @@ fn machines() -> impl Iterator<Item = Machine> {
     plain.into_iter().chain(test)
 }
 
-fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
+fn plans(turn: &Turn, machine: &Machine) -> [Plan; 4] {
     let lowered = &turn.lowered;
-    let open = |policy| Plan::open(lowered, policy).unwrap();
+    let open = |policy| Plan::open(lowered, machine, policy).unwrap();
     let (floating, fixed) =
-        (Plan::heuristic(lowered, workers).unwrap(), Plan::fixed(lowered, workers).unwrap());
+        (Plan::heuristic(lowered, machine).unwrap(), Plan::fixed(lowered, machine).unwrap());
     [floating, fixed, open(SchedulerKind::Eager), open(SchedulerKind::Steal)]
 }
 
@@ -31,8 +31,8 @@ fn plans(turn: &Turn, workers: usize) -> [Plan; 4] {
 fn every_engine_computes_every_step_also_over_several_runs() {
     let turn = Turn::new(6, 2, 8);
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
-        for plan in plans(&turn, machine.units.len()) {
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        for plan in plans(&turn, &machine) {
             let mut session = turn.session(&pool, &plan);
             for steps in [1, 0, 7, 8, 9, 500] {
                 turn.run(&mut session, steps, 0.0).unwrap();
@@ -45,9 +45,9 @@ fn every_engine_computes_every_step_also_over_several_runs() {
 fn two_sessions_take_turns_on_one_pool() {
     let (a, b) = (Turn::new(6, 2, 4), Turn::new(5, 3, 1));
     let machine = Machine::with_workers(2);
-    let pool = Arc::new(Pool::new(&machine.units).unwrap());
-    let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, 2).unwrap());
-    let mut second = b.session(&pool, &Plan::open(&b.lowered, SchedulerKind::Steal).unwrap());
+    let pool = Arc::new(Pool::new(&machine).unwrap());
+    let mut first = a.session(&pool, &Plan::heuristic(&a.lowered, &machine).unwrap());
+    let mut second = b.session(&pool, &Plan::open(&b.lowered, &machine, SchedulerKind::Steal).unwrap());
     for round in 0..50 {
         a.run(&mut first, 3, f64::from(round)).unwrap();
         b.run(&mut second, 2, f64::from(round)).unwrap();
@@ -59,10 +59,10 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
     // The second one is larger, and made after the first has run.
     let (a, b) = (Turn::new(6, 2, 4), Turn::new(9, 3, 3));
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
+        let pool = Arc::new(Pool::new(&machine).unwrap());
         let workspace = Workspace::new();
         let session = |turn: &Turn| {
-            let plan = Plan::heuristic(&turn.lowered, machine.units.len()).unwrap();
+            let plan = Plan::heuristic(&turn.lowered, &machine).unwrap();
             (plan.memory().bytes, Session::new_in(&workspace, &pool, &turn.lowered, &plan, 0).unwrap())
         };
         let (_, mut first) = session(&a);
@@ -85,7 +85,7 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
 #[test]
 fn sharing_memory_across_steps_adds_edges() {
     let turn = Turn::new(6, 2, 8);
-    for plan in plans(&turn, 2) {
+    for plan in plans(&turn, &Machine::with_workers(2)) {
         let memory = plan.memory();
         assert!(memory.bytes < memory.bytes_unshared, "{} of {}", memory.bytes, memory.bytes_unshared);
         assert!(memory.edges.iter().any(|edge| edge.kind == EdgeKind::Memory && edge.distance == 1));
@@ -96,8 +96,8 @@ fn sharing_memory_across_steps_adds_edges() {
 fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
     let turn = Turn::new(6, 2, 8);
     for machine in machines() {
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
-        for plan in plans(&turn, machine.units.len()) {
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        for plan in plans(&turn, &machine) {
             for (first, text) in [(980.0, "one thousand"), (1980.0, "a kernel panicked: two thousand")] {
                 let mut session = turn.session(&pool, &plan);
                 // A step after some of which the first element is the number that fails.
@@ -120,8 +120,8 @@ fn a_failing_kernel_ends_the_run_with_its_error_and_nothing_hangs() {
 #[test]
 fn a_plan_for_other_workers_is_refused() {
     let turn = Turn::new(4, 2, 2);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    let plan = Plan::heuristic(&turn.lowered, 3).unwrap();
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+    let plan = Plan::heuristic(&turn.lowered, &Machine::with_workers(3)).unwrap();
     let error = Session::new(&pool, &turn.lowered, &plan, 0).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Plan);
     assert!(error.to_string().contains("3 workers"), "{error}");
@@ -130,8 +130,8 @@ fn a_plan_for_other_workers_is_refused() {
 #[test]
 fn a_run_that_is_stopped_ends_after_the_steps_under_way_and_can_go_on() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in plans(&turn, 2) {
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+    for plan in plans(&turn, pool.machine()) {
         let mut session = turn.session(&pool, &plan);
         let handle = session.handle();
         let n = turn
@@ -149,8 +149,8 @@ fn a_run_that_is_stopped_ends_after_the_steps_under_way_and_can_go_on() {
 #[test]
 fn a_run_that_is_cancelled_fails_and_says_so() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in plans(&turn, 2) {
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+    for plan in plans(&turn, pool.machine()) {
         let mut session = turn.session(&pool, &plan);
         let handle = session.handle();
         let cancel = |step| {
@@ -167,8 +167,9 @@ fn a_run_that_is_cancelled_fails_and_says_so() {
 #[test]
 fn a_stop_that_comes_too_late_does_not_stop_the_next_run() {
     let turn = Turn::new(6, 2, 4);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    let mut session = turn.session(&pool, &Plan::heuristic(&turn.lowered, 2).unwrap());
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+    let mut session =
+        turn.session(&pool, &Plan::heuristic(&turn.lowered, &Machine::with_workers(2)).unwrap());
     let handle = session.handle();
     let stop_at_the_end = |step| {
         if step == 9 {

@@ -11,7 +11,7 @@ use dahl_runtime::array::{Array, Params, TileSize, submit};
 use dahl_runtime::engine::bell::Bell;
 use dahl_runtime::engine::queue::Queue;
 use dahl_runtime::engine::{Pool, WorkSource};
-use dahl_runtime::machine::{HOST, Machine, Unit, UnitKind};
+use dahl_runtime::machine::Machine;
 use dahl_runtime::{Result, Runtime};
 use kernels::{BLEND, COPY, FAIL, SHIFT};
 use shuttle::sync::Arc;
@@ -24,13 +24,15 @@ fn explore(iterations: usize, test: fn()) {
     shuttle::check_pct(test, iterations, 3);
 }
 
-fn units(n: usize) -> Vec<Unit> {
-    vec![Unit { kind: UnitKind::Cpu, memory: HOST, core: None }; n]
+/// Threads that are not pinned.
+fn machine(n_workers: usize) -> Machine {
+    let mut machine = Machine::with_workers(n_workers);
+    machine.units.iter_mut().for_each(|unit| unit.core = None);
+    machine
 }
 
 fn runtime(n_workers: usize) -> Runtime {
-    let machine = Machine { units: units(n_workers), n_memories: 1, limits: Vec::new() };
-    Runtime::new(&machine).expect("a machine with CPU units")
+    Runtime::new(&machine(n_workers)).expect("a machine with CPU units")
 }
 
 fn scalars(scalars: &[f64]) -> Params<'_> {
@@ -105,7 +107,7 @@ impl WorkSource for Pieces {
 #[test]
 fn a_pool_serves_sources_that_come_and_go() {
     explore(1000, || {
-        let pool = Pool::new(&units(2)).unwrap();
+        let pool = Pool::new(&machine(2)).unwrap();
         let pieces = || Arc::new(Pieces { left: AtomicUsize::new(0), done: AtomicUsize::new(0) });
         let (early, late) = (pieces(), pieces());
         let source: Arc<dyn WorkSource> = early.clone();
@@ -129,7 +131,7 @@ fn a_pool_serves_sources_that_come_and_go() {
 
 #[test]
 fn a_pool_without_work_stops() {
-    explore(1000, || drop(Pool::new(&units(3)).unwrap()));
+    explore(1000, || drop(Pool::new(&machine(3)).unwrap()));
 }
 
 fn dependent_tasks() -> Result<()> {

@@ -12,12 +12,12 @@ use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 use turn::Turn;
 
-fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -> Plan) {
+fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, &Machine) -> Plan) {
     let body = move || {
         let machine = machine();
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
+        let pool = Arc::new(Pool::new(&machine).unwrap());
         let turn = Turn::new(2, 1, 4);
-        let plan = plan(&turn, machine.units.len());
+        let plan = plan(&turn, &machine);
         let mut session = turn.session(&pool, &plan);
         for steps in [6, 1, 3] {
             turn.run(&mut session, steps, 0.0).unwrap();
@@ -27,22 +27,22 @@ fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, usize) -
     shuttle::check_pct(body, iterations, 3);
 }
 
-fn floating(turn: &Turn, workers: usize) -> Plan {
-    let plan = Plan::heuristic(&turn.lowered, workers).unwrap();
+fn floating(turn: &Turn, machine: &Machine) -> Plan {
+    let plan = Plan::heuristic(&turn.lowered, machine).unwrap();
     assert!(plan.placement().is_some_and(|placement| !placement.floating.is_empty()));
     plan
 }
 
-fn fixed(turn: &Turn, workers: usize) -> Plan {
-    Plan::fixed(&turn.lowered, workers).unwrap()
+fn fixed(turn: &Turn, machine: &Machine) -> Plan {
+    Plan::fixed(&turn.lowered, machine).unwrap()
 }
 
-fn eager(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap()
+fn eager(turn: &Turn, machine: &Machine) -> Plan {
+    Plan::open(&turn.lowered, machine, SchedulerKind::Eager).unwrap()
 }
 
-fn steal(turn: &Turn, _workers: usize) -> Plan {
-    Plan::open(&turn.lowered, SchedulerKind::Steal).unwrap()
+fn steal(turn: &Turn, machine: &Machine) -> Plan {
+    Plan::open(&turn.lowered, machine, SchedulerKind::Steal).unwrap()
 }
 
 #[test]

@@ -69,15 +69,15 @@ fn session(pool: &Arc<Pool>, store: &mut Store, flag: usize, is_planned: bool) -
     let options = CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
     let plan = if is_planned {
-        Plan::heuristic(&lowered, pool.n_workers()).unwrap()
+        Plan::heuristic(&lowered, pool.machine()).unwrap()
     } else {
-        Plan::open(&lowered, SchedulerKind::Eager).unwrap()
+        Plan::open(&lowered, pool.machine(), SchedulerKind::Eager).unwrap()
     };
     Session::new(pool, &lowered, &plan, 0)
 }
 
 fn stuck(flag: usize, is_planned: bool) -> Error {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
     let mut store = Store::new();
     let mut session = session(&pool, &mut store, flag, is_planned).unwrap();
     session.set_watchdog(Some(LIMIT));
@@ -134,7 +134,7 @@ fn a_kernel_that_sleeps_ends_an_open_run() {
 
 #[test]
 fn a_run_that_gets_on_is_left_alone() -> Result<()> {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
     let mut store = Store::new();
     let mut session = session(&pool, &mut store, 2, true)?;
     session.set_watchdog(Some(Duration::from_secs(60)));

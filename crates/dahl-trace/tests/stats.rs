@@ -77,8 +77,8 @@ fn chain(codelets: &[&'static Codelet]) -> (Graph, Lowered, Cut) {
 }
 
 fn traced(lowered: &Lowered, n_workers: usize, n_steps: u64) -> Trace {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers).units).unwrap());
-    let plan = Plan::fixed(lowered, n_workers).unwrap();
+    let pool = Arc::new(Pool::new(&Machine::with_workers(n_workers)).unwrap());
+    let plan = Plan::fixed(lowered, &Machine::with_workers(n_workers)).unwrap();
     let mut session = Session::new(&pool, lowered, &plan, 1 << 14).unwrap();
     session.run(&mut Store::new(), n_steps, |_, _| {}, |_, _| {}).unwrap();
     session.take_trace()

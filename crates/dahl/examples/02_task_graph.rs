@@ -32,11 +32,11 @@ fn main() -> Result<()> {
         println!("{task:?}, {} bytes", task.bytes());
     }
     // Plan: who does what, when, and where every buffer lies.
-    let plan = Plan::heuristic(&lowered, 2)?;
+    let plan = Plan::heuristic(&lowered, &Machine::with_workers(2))?;
     println!("{} bytes planned, {} without sharing", plan.memory().bytes, plan.memory().bytes_unshared);
 
     // Execute, three steps of it.
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units)?);
+    let pool = Arc::new(Pool::new(&Machine::with_workers(2))?);
     let mut session = Session::new(&pool, &lowered, &plan, 0)?;
     let mut totals = Vec::new();
     session.run(

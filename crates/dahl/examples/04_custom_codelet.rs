@@ -67,8 +67,9 @@ fn main() -> Result<()> {
         CutOptions { tilings: vec![vec![("o".into(), TileSize::Size(300))]], ..CutOptions::default() };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
     lowered.tasks().iter().for_each(|task| println!("{task:?} reads {}", task.spec.args[0].region));
-    let pool = Arc::new(Pool::new(&machine.units)?);
-    let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2)?, 0)?;
+    let pool = Arc::new(Pool::new(&machine)?);
+    let mut session =
+        Session::new(&pool, &lowered, &Plan::heuristic(&lowered, &Machine::with_workers(2))?, 0)?;
     let feed = |_: u64, ports: &mut Ports<'_>| {
         ports.get_mut::<f64>(&x).copy_from_slice(&values);
     };

@@ -34,9 +34,9 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     graph.task(&op::sgd::CODELET, Dtype::F32, &[dflat, rate], &[flat], &[], &[])?;
 
     // Chunks of 16 samples, shared out over the units. Where a unit computes is no question of the graph.
-    let plan = |lowered: &Lowered| Plan::heuristic(lowered, machine.units.len());
+    let plan = |lowered: &Lowered| Plan::heuristic(lowered, &machine);
     let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
-    let pool = Arc::new(Pool::new(&machine.units)?);
+    let pool = Arc::new(Pool::new(&machine)?);
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
     let feed = |step: u64, ports: &mut Ports<'_>| {
         for (i, x) in ports.get_mut::<f32>(&x).iter_mut().enumerate() {
@@ -52,7 +52,7 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
 fn main() -> Result<()> {
     let plain = Machine::with_workers(2);
     let two = Machine::with_workers(2).with_test_unit();
-    assert_eq!((plain.n_memories, two.n_memories), (1, 2));
+    assert_eq!((plain.memories.len(), two.memories.len()), (1, 2));
     let (expected, _) = run(&plain)?;
     let (weights, executed) = run(&two)?;
     for (unit, tasks) in two.units.iter().zip(&executed) {

@@ -156,8 +156,9 @@ fn task_seconds(effort: Effort) -> Result<f64> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units)?);
-    let mut session = Session::new(&pool, &lowered, &Plan::fixed(&lowered, 1)?, 1 << 12)?;
+    let machine = Machine::with_workers(1);
+    let pool = Arc::new(Pool::new(&machine)?);
+    let mut session = Session::new(&pool, &lowered, &Plan::fixed(&lowered, &machine)?, 1 << 12)?;
     let mut best = f64::MAX;
     for _ in 0..=effort.n_rounds {
         let start = Instant::now();

@@ -119,8 +119,10 @@ impl Net {
         let counter = tape.counter_port();
         check_names(&graph);
         let machine = Machine::with_workers(1);
-        let planned = Planned::new(&graph, options, |lowered| Plan::heuristic(lowered, 1)).unwrap();
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
+        let planned =
+            Planned::new(&graph, options, |lowered| Plan::heuristic(lowered, &Machine::with_workers(1)))
+                .unwrap();
+        let pool = Arc::new(Pool::new(&machine).unwrap());
         let session = Session::new(&pool, &planned.lowered, &planned.plan, 0).unwrap();
         let n_parameters = total(&all);
         Net { session, store, statistics, x, parameters, dy, counter, y, gradients, n_parameters }

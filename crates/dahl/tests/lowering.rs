@@ -90,8 +90,10 @@ impl Case {
     /// The output after each of three steps.
     fn run(&mut self, options: &CutOptions, output: &Var) -> Vec<Vec<f64>> {
         let lowered = self.lowered(options);
-        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-        let mut session = Session::new(&pool, &lowered, &Plan::heuristic(&lowered, 2).unwrap(), 0).unwrap();
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+        let mut session =
+            Session::new(&pool, &lowered, &Plan::heuristic(&lowered, &Machine::with_workers(2)).unwrap(), 0)
+                .unwrap();
         let mut values = Vec::new();
         let collect = |_: u64, outputs: &Outputs<'_>| values.push(outputs.get(output).to_vec());
         session.run(&mut self.store, 3, |_, _| {}, collect).unwrap();
@@ -201,8 +203,12 @@ fn a_plan_of_another_graph_is_refused() {
         case.lowered(&CutOptions::default())
     };
     let (small, large) = (lowered(2), lowered(64_000));
-    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units).unwrap());
-    for plan in [Plan::open(&small, SchedulerKind::Eager).unwrap(), Plan::heuristic(&small, 1).unwrap()] {
+    let machine = Machine::with_workers(1);
+    let pool = Arc::new(Pool::new(&machine).unwrap());
+    for plan in [
+        Plan::open(&small, &machine, SchedulerKind::Eager).unwrap(),
+        Plan::heuristic(&small, &machine).unwrap(),
+    ] {
         let error = Session::new(&pool, &large, &plan, 0).err().expect("refused");
         assert!(error.to_string().contains("another graph"), "{error}");
     }
@@ -242,8 +248,8 @@ fn a_graph_that_writes_shared_bytes_writes_a_copy_of_them() {
         graph.task(&op::copy::CODELET, Dtype::U8, &[from], &[seen], &[], &[]).unwrap();
         graph.task(&op::fill::CODELET, Dtype::U8, &[], &[to], &[], &[7.0]).unwrap();
         let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::default()).unwrap()).unwrap();
-        let pool = Arc::new(Pool::new(&machine.units).unwrap());
-        let plan = Plan::heuristic(&lowered, machine.units.len()).unwrap();
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        let plan = Plan::heuristic(&lowered, &machine).unwrap();
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         let check = |_, outputs: &Outputs<'_>| assert_eq!(outputs.get::<u8>(&seen), [5; 300]);
         session.run(&mut store, 3, |_, _| (), check).unwrap();

@@ -107,11 +107,11 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, 
     let mut step = record(sizes);
     let cut = Cut::heuristic(&step.graph, options).unwrap();
     let lowered = lower(&step.graph, &cut).unwrap();
-    let plan = schedule.plan(&lowered, workers).unwrap();
-    check_memory(&lowered, &plan);
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
-    let pool = Arc::new(Pool::new(&machine.units).unwrap());
+    let plan = schedule.plan(&lowered, &machine).unwrap();
+    check_memory(&lowered, &plan);
+    let pool = Arc::new(Pool::new(&machine).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let rate = step.graph.arrays().iter().position(|array| array.name == "rate").unwrap();
     let rate = step.graph.var(rate);

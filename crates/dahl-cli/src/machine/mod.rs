@@ -149,7 +149,7 @@ fn cache_line(cache: &Cache) -> String {
 }
 
 fn to_json(machine: &Machine, hardware: &Hardware, isas: &[String]) -> Value {
-    let unit = |unit: &Unit| json!({ "kind": unit.kind.name(), "memory": unit.memory, "core": unit.core });
+    let unit = |unit: &Unit| json!({ "kind": machine.kinds[unit.kind].name, "memory": unit.memory, "core": unit.core });
     let cache = |cache: &Cache| {
         let kind = match cache.kind {
             CacheKind::Data => "data",

@@ -150,8 +150,7 @@ fn bar(used: usize, planned: usize, most: usize) -> String {
 fn memories(planned: &Planned, machine: &Machine) -> impl Iterator<Item = (usize, usize, Option<usize>)> {
     let memory = planned.plan.memory();
     let all = memory.bytes + memory.state_bytes;
-    let limits = machine.limits.clone();
-    (0..machine.n_memories).map(move |id| (id, all, limits.get(id).copied().flatten()))
+    machine.memories.iter().enumerate().map(move |(id, memory)| (id, all, memory.limit_bytes))
 }
 
 fn name(codelet: &str, (tile, n_tiles): (usize, usize)) -> String {

@@ -6,7 +6,7 @@ use crate::output::count;
 use anyhow::{Context, Result, bail};
 use dahl::tune::Subject;
 use dahl_runtime::graph::CutOptions;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{Hardware, Machine};
 use dahl_runtime::perf::{Bases, Costs, Models, predict};
 use dahl_runtime::plan::Planned;
 use indicatif::ProgressBar;
@@ -45,8 +45,8 @@ impl Timed {
     /// Says what the step will take, by these models.
     fn predict(&mut self, models: &Models, costs: Costs) -> Result<()> {
         let Planned { lowered, plan, .. } = &self.planned;
-        let units = Machine::with_workers(self.workers).units;
-        let prediction = predict(lowered, plan, &units, models, costs)?;
+        let machine = Machine::of_hardware(&Hardware::detect(), self.workers);
+        let prediction = predict(lowered, plan, &machine, models, costs)?;
         if self.predictions.is_empty() {
             self.bases = prediction.bases;
         }

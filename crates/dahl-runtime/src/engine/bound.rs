@@ -12,7 +12,7 @@ use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
-use crate::machine::{HOST, MAX_MEMORIES, MemoryId, Unit};
+use crate::machine::{HOST, Machine, MemoryId};
 use crate::plan::MemoryPlan;
 use crate::shape::{Dtype, Element};
 use crate::sync::atomic::{AtomicPtr, Ordering};
@@ -58,23 +58,15 @@ pub(super) struct BoundGraph {
 }
 
 impl BoundGraph {
-    /// Makes room for what the plan asks for in every memory of the units.
+    /// Makes room for what the plan asks for in every memory of the machine.
     pub fn new(
         lowered: &Lowered,
         plan: &MemoryPlan,
-        units: &[Unit],
+        machine: &Machine,
         trace_capacity: usize,
         workspace: &Workspace,
     ) -> Result<Self> {
-        let last_memory = units.iter().map(|unit| unit.memory).max().unwrap_or(HOST);
-        if last_memory >= MAX_MEMORIES {
-            let last = MAX_MEMORIES - 1;
-            let message = format!(
-                "a unit computes in memory {last_memory}, and memories have the numbers 0 to {last}: use fewer of them"
-            );
-            return Err(Error::new(ErrorKind::Usage, message));
-        }
-        let n_memories = last_memory + 1;
+        let (units, n_memories) = (&machine.units, machine.memories.len());
         let (mut memories, mut bytes) = (Vec::new(), Vec::new());
         for memory in 0..n_memories {
             // Other memories than the host's also need room for copies of the state.

@@ -6,7 +6,7 @@
 
 use super::bell::Bell;
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{MemoryId, Unit, n_cores, pin_current_thread};
+use crate::machine::{Machine, MemoryId, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock, spin_loop, thread, thread_local};
 use std::cell::Cell;
@@ -42,20 +42,18 @@ struct Shared {
 /// A group of worker threads, one per unit.
 pub struct Pool {
     shared: Arc<Shared>,
-    units: Vec<Unit>,
+    machine: Machine,
     threads: Vec<thread::JoinHandle<()>>,
     /// Whether a worker may never come back.
     is_abandoned: AtomicBool,
 }
 
 impl Pool {
-    /// Starts one thread per unit. Fails if there is no unit, because whoever waited for such a pool would
-    /// wait for ever, and if the system has no more threads to give; those that were started end again.
-    pub fn new(units: &[Unit]) -> Result<Self> {
-        if units.is_empty() {
-            let message = "there is no unit to compute on: a machine needs at least one";
-            return Err(Error::new(ErrorKind::Usage, message));
-        }
+    /// Starts one thread per unit. Fails if the machine makes no sense (see [`Machine::check`]), and if the
+    /// system has no more threads to give; those that were started end again.
+    pub fn new(machine: &Machine) -> Result<Self> {
+        machine.check()?;
+        let units = &machine.units;
         // A worker that shares its core must not keep the one it waits for from running.
         let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
         let shared = Arc::new(Shared {
@@ -66,7 +64,7 @@ impl Pool {
             spin_rounds,
         });
         let is_abandoned = AtomicBool::new(false);
-        let mut pool = Pool { shared, units: units.to_vec(), threads: Vec::new(), is_abandoned };
+        let mut pool = Pool { shared, machine: machine.clone(), threads: Vec::new(), is_abandoned };
         for (worker, unit) in units.iter().enumerate() {
             let (shared, core) = (Arc::clone(&pool.shared), unit.core);
             let thread = thread::Builder::new().spawn(move || {
@@ -89,17 +87,17 @@ impl Pool {
 
     /// Number of workers.
     pub fn n_workers(&self) -> usize {
-        self.units.len()
+        self.machine.units.len()
     }
 
-    /// The units behind the workers.
-    pub fn units(&self) -> &[Unit] {
-        &self.units
+    /// The machine whose units are the workers.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// The memory that worker `worker` computes in.
     pub fn memory_of(&self, worker: usize) -> MemoryId {
-        self.units[worker].memory
+        self.machine.units[worker].memory
     }
 
     /// From now on, whoever drops the pool does not wait for its threads: one may be in a kernel that never

@@ -15,6 +15,7 @@ use super::watchdog::{Watch, stuck};
 use super::workspace::{Lease, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role, Var};
+use crate::machine::Machine;
 use crate::plan::{Order, Plan};
 use crate::schedule::{self, Scheduler, SchedulerKind};
 use crate::shape::Element;
@@ -66,14 +67,14 @@ impl Session {
         }
         plan.check(lowered)?;
         let memory = plan.memory();
-        let program = Arc::new(BoundGraph::new(lowered, memory, pool.units(), trace_capacity, workspace)?);
+        let program = Arc::new(BoundGraph::new(lowered, memory, pool.machine(), trace_capacity, workspace)?);
         let edges = [&lowered.edges[..], &memory.edges[..]].concat();
         let executor: Arc<dyn Executor> = match plan.order() {
             Order::Planned(placement) => {
                 Arc::new(Replay::new(Arc::clone(&program), placement, &edges, pool.bell()))
             }
             Order::Open(policy) => {
-                let scheduler = scheduler(*policy, lowered, pool.n_workers());
+                let scheduler = scheduler(*policy, lowered, pool.machine());
                 let n_tasks = lowered.tasks.len();
                 Arc::new(Dynamic::new(Arc::clone(&program), n_tasks, &edges, scheduler, pool.bell()))
             }
@@ -82,7 +83,7 @@ impl Session {
         pool.attach(Arc::clone(&source));
         let stop = Arc::new(AtomicBool::new(false));
         let (pool, rings, depth) = (Arc::clone(pool), lowered.rings.clone(), lowered.depth as u64);
-        let scene = Arc::new(Scene::new(lowered, plan, pool.units()));
+        let scene = Arc::new(Scene::new(lowered, plan, pool.machine()));
         Ok(Session {
             pool,
             program,
@@ -261,13 +262,14 @@ impl Handle {
 }
 
 /// The scheduler of a dynamic run.
-fn scheduler(kind: SchedulerKind, lowered: &Lowered, n_workers: usize) -> Box<dyn Scheduler> {
-    let priorities = schedule::priorities(lowered);
+fn scheduler(kind: SchedulerKind, lowered: &Lowered, machine: &Machine) -> Box<dyn Scheduler> {
+    let priorities = schedule::priorities(lowered, machine);
     match kind {
         SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities)),
         SchedulerKind::Steal => {
-            let homes = lowered.tasks.iter().map(|task| task.home(n_workers)).collect();
-            Box::new(schedule::Steal::new(&priorities, homes, n_workers))
+            let shares = lowered.shares(machine);
+            let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
+            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len()))
         }
     }
 }

@@ -154,14 +154,15 @@ mod tests {
             ..CutOptions::default()
         };
         let mut lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
+        let machine = Machine::with_workers(2);
         let plan = if is_planned {
-            Plan::heuristic(&lowered, 2).unwrap()
+            Plan::heuristic(&lowered, &machine).unwrap()
         } else {
-            Plan::open(&lowered, SchedulerKind::Eager).unwrap()
+            Plan::open(&lowered, &machine, SchedulerKind::Eager).unwrap()
         };
         let edge = |from, to| Edge { from, to, distance: 0, kind: EdgeKind::Data };
         lowered.edges = vec![edge(0, 1), edge(1, 0)];
-        let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
+        let pool = Arc::new(Pool::new(&machine).unwrap());
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         session.set_watchdog(Some(Duration::from_millis(50)));
         session.run(&mut Store::new(), 2, |_, _| {}, |_, _| {}).unwrap_err()

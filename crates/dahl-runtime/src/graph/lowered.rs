@@ -6,6 +6,7 @@
 use super::{Role, StateId, Var};
 use crate::codelet::{ArgSpec, CallSpec, Kernel, builtin};
 use crate::error::{Error, ErrorKind, Result};
+use crate::machine::{Machine, Shares, Speed};
 use crate::shape::Dtype;
 use std::fmt;
 use std::ops::Range;
@@ -175,21 +176,10 @@ impl Task {
         text
     }
 
-    /// A rough guess of its time, good enough to compare tasks of a graph.
-    pub fn estimated_seconds(&self) -> f64 {
-        guessed_seconds(self.flops, self.bytes() as f64)
+    /// A rough guess of its time on a unit of this speed, good enough to compare tasks of a graph.
+    pub fn seconds(&self, speed: &Speed) -> f64 {
+        speed.seconds(self.flops, self.bytes() as f64)
     }
-
-    /// The worker that tiles of this place go to, whatever the task.
-    pub fn home(&self, n_workers: usize) -> usize {
-        scaled(self.position, n_workers)
-    }
-}
-
-/// A place out of a whole, in another unit: `place / whole * unit`, rounded down.
-pub(crate) fn scaled((place, whole): (usize, usize), unit: usize) -> usize {
-    // Places may be bytes of a large array, so the product may not fit the type.
-    (place as u128 * unit as u128 / whole.max(1) as u128) as usize
 }
 
 #[cfg(test)]
@@ -215,11 +205,6 @@ impl Task {
             location: None,
         }
     }
-}
-
-/// A rough guess of the time that so many operations on so many bytes take.
-pub(crate) fn guessed_seconds(flops: f64, bytes: f64) -> f64 {
-    flops / 50e9 + bytes / 20e9 + 200e-9
 }
 
 impl fmt::Debug for Task {
@@ -289,6 +274,11 @@ impl Lowered {
     /// The data edges, sorted.
     pub fn edges(&self) -> &[Edge] {
         &self.edges
+    }
+
+    /// The shares of a machine's units in the tasks.
+    pub fn shares(&self, machine: &Machine) -> Shares {
+        Shares::of(machine, self.tasks.iter().map(|task| (task.flops, task.bytes() as f64)))
     }
 
     /// Versions of ring buffers.

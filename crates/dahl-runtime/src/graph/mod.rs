@@ -27,7 +27,6 @@ pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
 pub(crate) use lower::MAX_TASKS;
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
-pub(crate) use lowered::{guessed_seconds, scaled};
 
 use crate::codelet::Codelet;
 use crate::codelet::relation::Bound;

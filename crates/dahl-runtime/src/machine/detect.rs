@@ -21,6 +21,8 @@ pub struct Hardware {
     pub cores: Option<usize>,
     /// Hardware threads that are online.
     pub threads: Option<usize>,
+    /// The kinds of cores of a hybrid processor; empty where all are alike.
+    pub kinds: Vec<CoreKind>,
     /// The caches, one entry per kind, nearest to the cores first.
     pub caches: Vec<Cache>,
     /// Main memory.
@@ -31,6 +33,17 @@ pub struct Hardware {
     pub nodes: Vec<Node>,
     /// Counters of energy.
     pub power: Vec<PowerSource>,
+}
+
+/// Cores of one kind of a hybrid processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreKind {
+    /// What the system calls them: `core` and `atom`, or how fast they are.
+    pub name: String,
+    /// Their hardware threads.
+    pub threads: Vec<usize>,
+    /// How fast they are: 1024 is as fast as the fastest.
+    pub capacity: u32,
 }
 
 /// What a cache holds.
@@ -104,6 +117,7 @@ impl Hardware {
             packages: distinct("physical_package_id"),
             cores: distinct("thread_siblings_list"),
             threads: Some(threads.len()).filter(|&n| n > 0),
+            kinds: kinds(root, &cpus, &threads),
             caches: caches(&cpus, &threads),
             memory_bytes: memory_bytes(&root.join("proc/meminfo")),
             memory_limit_bytes: memory_limit_bytes(root),
@@ -179,6 +193,54 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 fn threads(cpus: &Path) -> Vec<usize> {
     let online = text(&cpus.join("online")).and_then(|text| list(&text));
     online.unwrap_or_else(|| numbered(cpus, "cpu").into_keys().collect())
+}
+
+/// What the fastest core of a machine has; Linux counts like this.
+const FULL_CAPACITY: u32 = 1024;
+
+/// The kinds of cores. On Intel's hybrid processors each has a list of its own; elsewhere they are told apart
+/// by their capacity. One that no frequency and no capacity is known of is taken to be as fast as any.
+fn kinds(root: &Path, cpus: &Path, threads: &[usize]) -> Vec<CoreKind> {
+    let capacity = |thread: usize| number::<u32>(&cpus.join(format!("cpu{thread}/cpu_capacity")));
+    let listed = ["core", "atom", "lowpower"].into_iter().filter_map(|name| {
+        let text = text(&root.join(format!("sys/devices/cpu_{name}/cpus")))?;
+        let mut of = list(&text)?;
+        of.retain(|thread| threads.contains(thread));
+        (!of.is_empty()).then(|| (name.to_string(), of))
+    });
+    let mut found: Vec<(String, Vec<usize>)> = listed.collect();
+    if found.len() < 2 {
+        let mut by_capacity: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for &thread in threads {
+            by_capacity.entry(capacity(thread).unwrap_or(0)).or_default().push(thread);
+        }
+        found = by_capacity.into_iter().map(|(capacity, of)| (capacity.to_string(), of)).collect();
+    }
+    if found.len() < 2 {
+        return Vec::new();
+    }
+    let frequency =
+        |thread: usize| number::<u32>(&cpus.join(format!("cpu{thread}/cpufreq/cpuinfo_max_freq")));
+    // The fastest of a kind stands for all: some cores may go a little further than others.
+    let fastest =
+        |of: &[usize], speed: &dyn Fn(usize) -> Option<u32>| of.iter().filter_map(|&t| speed(t)).max();
+    let speeds = |speed: &dyn Fn(usize) -> Option<u32>| -> Option<Vec<u32>> {
+        found.iter().map(|(_, of)| fastest(of, speed).filter(|&speed| speed > 0)).collect()
+    };
+    let speeds = speeds(&capacity).or_else(|| speeds(&frequency)).unwrap_or_else(|| vec![1; found.len()]);
+    let most = u64::from(speeds.iter().copied().max().unwrap_or(1));
+    let kind = |((name, threads), speed): ((String, Vec<usize>), u32)| {
+        let capacity = (u64::from(FULL_CAPACITY) * u64::from(speed) / most).max(1) as u32;
+        CoreKind { name, threads, capacity }
+    };
+    found.into_iter().zip(speeds).map(kind).collect()
+}
+
+impl CoreKind {
+    /// How fast they are, as a share of the fastest.
+    pub fn speed(&self) -> f64 {
+        f64::from(self.capacity) / f64::from(FULL_CAPACITY)
+    }
 }
 
 fn processor(cpuinfo: &Path) -> Option<String> {

@@ -10,7 +10,7 @@
 //! packages N | -      cores N | -      threads N | -        one line each
 //! instructions SET ...                                      slowest first
 //! memory NUMBER BYTES | -  LIMIT | -                        that of the host is 0
-//! unit cpu | test  MEMORY  CORE | -                         in worker order
+//! unit KIND  MEMORY  CORE | -                               in worker order
 //! cache LEVEL data | instruction | unified  BYTES  LINE | -  THREADS  COUNT
 //! node NUMBER BYTES | -  THREAD ...
 //! measured DATE CORES                                       UTC, and how many cores "all" are; without
@@ -23,7 +23,7 @@
 //! ```
 
 use super::rates::{Bandwidth, MeasuredRates, MemoryLevel, Rate, Stream};
-use super::{Cache, CacheKind, Hardware, Machine, Node, Unit, UnitKind};
+use super::{CPU, Cache, CacheKind, Hardware, Kind, Machine, Node, Unit};
 use crate::date;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{Unreadable, read_text};
@@ -65,14 +65,15 @@ impl MachineFile {
         }
         let sets: Vec<String> = self.instructions.iter().map(|set| name(set)).collect();
         lines.push(format!("instructions {}", sets.join(" ")).trim_end().to_string());
-        for id in 0..self.machine.n_memories {
+        for (id, memory) in self.machine.memories.iter().enumerate() {
             let bytes = if id == super::HOST { self.hardware.memory_bytes } else { None };
-            let limit = self.machine.limits.get(id).copied().flatten().map(|limit| limit as u64);
+            let limit = memory.limit_bytes.map(|limit| limit as u64);
             let limit = limit.or(self.hardware.memory_limit_bytes.filter(|_| id == super::HOST));
             lines.push(format!("memory {id} {} {}", or_dash(bytes), or_dash(limit)));
         }
-        for unit in &self.machine.units {
-            lines.push(format!("unit {} {} {}", unit.kind.name(), unit.memory, or_dash(unit.core)));
+        for (i, unit) in self.machine.units.iter().enumerate() {
+            let kind = name(&self.machine.kind_of(i).name);
+            lines.push(format!("unit {kind} {} {}", unit.memory, or_dash(unit.core)));
         }
         for cache in caches {
             let kind = CACHE_KINDS.iter().find(|(_, kind)| *kind == cache.kind).map_or("", |(name, _)| name);
@@ -248,36 +249,39 @@ impl Reader {
                 return Ok(());
             }
             "memory" => {
-                let machine = self.machine.get_or_insert(Machine {
-                    units: Vec::new(),
-                    n_memories: 0,
-                    limits: Vec::new(),
-                });
+                let n_memories = self.machine.as_ref().map_or(0, |machine| machine.memories.len());
                 let id: usize = words.number("a number of a memory")?;
-                if id != machine.n_memories {
-                    return Err(format!("memory {id} should be memory {}", machine.n_memories));
+                if id != n_memories {
+                    return Err(format!("memory {id} should be memory {n_memories}"));
                 }
                 let (bytes, limit) = (optional(words, "bytes")?, optional::<u64>(words, "bytes")?);
-                machine.n_memories += 1;
-                match id {
-                    super::HOST => {
-                        (self.hardware.memory_bytes, self.hardware.memory_limit_bytes) = (bytes, limit)
+                match &mut self.machine {
+                    None => {
+                        (self.hardware.memory_bytes, self.hardware.memory_limit_bytes) = (bytes, limit);
+                        let empty =
+                            Machine { kinds: Vec::new(), units: Vec::new(), ..Machine::with_workers(1) };
+                        self.machine = Some(empty);
                     }
-                    _ => {
-                        let limit = limit.map(usize::try_from).transpose();
-                        machine.limits.resize(id, None);
-                        machine.limits.push(limit.map_err(|_| "a limit is beyond this machine".to_string())?);
+                    Some(machine) => {
+                        let limit_bytes = limit.map(usize::try_from).transpose();
+                        let limit_bytes =
+                            limit_bytes.map_err(|_| "a limit is beyond this machine".to_string())?;
+                        machine.add_memory(limit_bytes);
                     }
                 }
             }
             "unit" => {
+                // This version knows CPU cores only; those of a hybrid processor have a name behind `cpu-`.
                 let kind = words.text("a kind of unit")?;
-                let known = UnitKind::ALL.into_iter().find(|known| known.name() == kind);
-                let kind = known.ok_or_else(|| format!("there is no kind of unit '{kind}'"))?;
+                if kind != CPU && kind != "test" && !kind.starts_with("cpu-") {
+                    return Err(format!("there is no kind of unit '{kind}'"));
+                }
+                let kind = Kind::cpu().named(&kind);
                 let memory: usize = words.number("a memory")?;
                 let core = optional(words, "a core")?;
                 match &mut self.machine {
-                    Some(machine) if memory < machine.n_memories => {
+                    Some(machine) if memory < machine.memories.len() => {
+                        let kind = machine.add_kind(kind);
                         machine.units.push(Unit { kind, memory, core });
                     }
                     _ => return Err(format!("there is no memory {memory} before this line")),

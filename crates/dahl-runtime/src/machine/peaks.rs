@@ -1,6 +1,7 @@
 //! How fast a worker can be at best, and what follows for a task: never faster than its arithmetic, nor than
 //! its data.
 
+use super::Speed;
 use crate::shape::Dtype;
 
 /// A place that data comes from.
@@ -31,8 +32,9 @@ impl Peaks {
     /// Round numbers of an ordinary core, for machines that have not been measured: good for comparing tasks
     /// with each other, not for saying how good they are.
     pub fn nominal() -> Peaks {
-        let memory = Level { name: "memory".to_string(), bytes: None, is_own: false, bytes_per_second: 20e9 };
-        Peaks { flops_f32: 50e9, flops_f64: 25e9, levels: vec![memory] }
+        let Speed { flops_per_second, bytes_per_second, .. } = Speed::NOMINAL;
+        let memory = Level { name: "memory".to_string(), bytes: None, is_own: false, bytes_per_second };
+        Peaks { flops_f32: flops_per_second, flops_f64: flops_per_second / 2.0, levels: vec![memory] }
     }
 
     /// Operations per second on elements of this type.

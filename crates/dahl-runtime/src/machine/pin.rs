@@ -16,24 +16,36 @@ pub fn keep_to_cores(n: usize) {
     keep_to(0..n.max(1));
 }
 
+/// The numbers that the system gives to the hardware threads that the calling thread may use, in ascending
+/// order; empty where it does not tell.
+pub(super) fn allowed_threads() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; it outlives the calls, its size
+    // is passed along, the C library writes at most that many bytes, and all numbers are below it.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as usize).filter(|&thread| libc::CPU_ISSET(thread, &allowed)).collect()
+    }
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
+
 /// Keeps the calling thread to some of the cores that it may use, which a container may have narrowed; to
 /// where it is if there are none of these.
 fn keep_to(which: Range<usize>) {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; both sets outlive the
-        // calls and their size is passed along; the C library writes at most that many bytes.
+        let threads = allowed_threads();
+        // SAFETY: all zeros is the empty set, all numbers are below its size, and the C library only reads it.
         unsafe {
-            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-            let size = size_of::<libc::cpu_set_t>();
-            if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-                return;
-            }
             let mut set: libc::cpu_set_t = std::mem::zeroed();
-            let cores = (0..libc::CPU_SETSIZE as usize).filter(|&core| libc::CPU_ISSET(core, &allowed));
-            cores.skip(which.start).take(which.len()).for_each(|core| libc::CPU_SET(core, &mut set));
+            let chosen = threads.into_iter().skip(which.start).take(which.len());
+            chosen.for_each(|thread| libc::CPU_SET(thread, &mut set));
             // The system refuses an empty set.
-            libc::sched_setaffinity(0, size, &set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
         }
     }
     #[cfg(not(target_os = "linux"))]

@@ -13,7 +13,7 @@ use super::models::{Basis, Estimate, Models};
 use super::simulate::{Execution, Setup, Simulated, simulate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Edge, Lowered, TaskId};
-use crate::machine::{MeasuredRates, Unit};
+use crate::machine::{Machine, MeasuredRates};
 use crate::plan::{Order, Plan};
 use std::collections::HashMap;
 
@@ -125,25 +125,24 @@ const STEADY: f64 = 1e-3;
 /// Steps under way where the order is open.
 const OPEN_DEPTH: usize = 2;
 
-/// Predicts the steps of a plan on these units. Fails for a plan that was not made for the graph or for so
+/// Predicts the steps of a plan on this machine. Fails for a plan that was not made for the graph or for so
 /// many units.
 pub fn predict(
     lowered: &Lowered,
     plan: &Plan,
-    units: &[Unit],
+    machine: &Machine,
     models: &Models,
     costs: Costs,
 ) -> Result<Prediction> {
     plan.check(lowered)?;
+    machine.check()?;
+    let units = &machine.units;
     if let Some(placement) = plan.placement().filter(|placement| placement.order.len() != units.len()) {
         let (planned, there) = (placement.order.len(), units.len());
         let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
         return Err(Error::new(ErrorKind::Plan, message));
     }
-    if units.is_empty() {
-        return Err(Error::new(ErrorKind::Plan, "nothing can be executed without units: give at least one"));
-    }
-    let estimates = estimates(lowered, plan, units, models);
+    let estimates = estimates(lowered, plan, machine, models);
     let edges: Vec<Edge> = [lowered.edges(), &plan.memory().edges[..]].concat();
     let n_tasks = lowered.tasks().len();
     let (lists, depth) = match plan.order() {
@@ -178,15 +177,15 @@ pub fn predict(
 }
 
 /// What each task takes on its own worker, and on another.
-fn estimates(lowered: &Lowered, plan: &Plan, units: &[Unit], models: &Models) -> Vec<[Estimate; 2]> {
+fn estimates(lowered: &Lowered, plan: &Plan, machine: &Machine, models: &Models) -> Vec<[Estimate; 2]> {
     let homes = plan.placement().map(|placement| placement.workers());
-    let cold = plan.cold(lowered);
-    let workers = units.len() as u32;
+    let cold = plan.cold(lowered, machine);
+    let workers = machine.units.len() as u32;
     let mut known: HashMap<(Key, bool), Estimate> = HashMap::new();
     let mut of = |id: usize, is_cold: bool| {
         let task = &lowered.tasks()[id];
-        let unit = &units[homes.as_ref().map_or(0, |homes| homes[id])];
-        let key = Key::of_task(task, unit.kind.name());
+        let unit = homes.as_ref().map_or(0, |homes| homes[id]);
+        let key = Key::of_task(task, &machine.kind_of(unit).name);
         let estimate = |(key, is_cold): &(Key, bool)| {
             models.estimate(key, Condition { is_cold: *is_cold, workers }, task.flops, task.bytes())
         };

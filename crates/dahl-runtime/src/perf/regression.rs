@@ -11,11 +11,12 @@
 //! others. Of the two laws the one with the smaller error is taken, so three coefficients need three
 //! different shapes to be believed.
 
+use crate::machine::Speed;
 use crate::robust::median;
 
 /// What a task takes if nothing at all is known.
 pub fn guess(flops: f64, bytes: f64) -> f64 {
-    crate::graph::guessed_seconds(amount(flops), amount(bytes))
+    Speed::NOMINAL.seconds(amount(flops), amount(bytes))
 }
 
 /// Operations and bytes are counted, so less than one is none; and nothing that is not finite, nothing

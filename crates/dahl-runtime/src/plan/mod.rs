@@ -57,20 +57,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fixes units and order for `n_workers` workers by heuristic, except for what floats (see
-    /// [`Placement`]).
-    pub fn heuristic(lowered: &Lowered, n_workers: usize) -> Result<Self> {
-        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::Some)))
+    /// Fixes units and order by heuristic, except for what floats (see [`Placement`]). Units get work in
+    /// proportion to their speed.
+    pub fn heuristic(lowered: &Lowered, machine: &Machine) -> Result<Self> {
+        machine.check()?;
+        Plan::new(lowered, Order::Planned(place::place(lowered, machine, Floats::Some)))
     }
 
     /// Fixes units and order of every task: nothing floats.
-    pub fn fixed(lowered: &Lowered, n_workers: usize) -> Result<Self> {
-        Plan::new(lowered, Order::Planned(place::place(lowered, n_workers.max(1), Floats::None)))
+    pub fn fixed(lowered: &Lowered, machine: &Machine) -> Result<Self> {
+        machine.check()?;
+        Plan::new(lowered, Order::Planned(place::place(lowered, machine, Floats::None)))
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
-    pub fn open(lowered: &Lowered, kind: SchedulerKind) -> Result<Self> {
+    pub fn open(lowered: &Lowered, machine: &Machine, kind: SchedulerKind) -> Result<Self> {
+        machine.check()?;
         Plan::new(lowered, Order::Open(kind))
     }
 
@@ -96,11 +99,11 @@ impl Plan {
     /// unit must be there.
     pub fn check_machine(&self, machine: &Machine) -> Result<()> {
         let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
-        for (memory, limit) in machine.limits.iter().enumerate() {
-            if let Some(limit) = limit.filter(|&limit| limit < needed) {
+        for (id, memory) in machine.memories.iter().enumerate() {
+            if let Some(limit) = memory.limit_bytes.filter(|&limit| limit < needed) {
                 let message = format!(
-                    "a step needs {needed} bytes with weights and data, and memory {memory} has {limit}: use a smaller \
-                     batch, or a plan that needs less"
+                    "a step needs {needed} bytes with weights and data, and memory {id} has {limit}: use a smaller batch, \
+                     or a plan that needs less"
                 );
                 return Err(Error::new(ErrorKind::Memory, message));
             }

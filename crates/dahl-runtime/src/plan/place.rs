@@ -1,6 +1,7 @@
 //! Who executes what, in which order: the heuristic placement.
 //!
-//! Tile `t` of `T` goes to worker `t * W / T`, whatever the task, so that a chunk of samples stays on one
+//! Of `W` equal workers, tile `t` of `T` goes to worker `t * W / T`, whatever the task; faster ones get more
+//! ([`Shares`](crate::machine::Shares)). So a chunk of samples stays on one
 //! worker from the first layer to the last and back. Each worker takes the first tile as far as it can before
 //! it turns to the next, so that a chunk's data stays in its cache. What needs other workers' results comes
 //! when there is nothing else to do: no two workers are ever exactly as fast as planned, and waiting in the
@@ -20,7 +21,8 @@
 //! byte floats first. Stealing whole chunks (`SchedulerKind::Steal`, `SchedulerKind::Eager`) loses more by
 //! cache misses than it gains by balance.
 
-use crate::graph::{Lowered, Task, TaskId, scaled};
+use crate::graph::{Lowered, Task, TaskId};
+use crate::machine::Machine;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -64,23 +66,25 @@ pub(super) enum Floats {
     None,
 }
 
-/// Places the tasks of a graph on `n_workers` workers.
-pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Placement {
-    let n_tasks = lowered.tasks.len();
+/// Places the tasks of a graph on the units of a machine.
+pub(super) fn place(lowered: &Lowered, machine: &Machine, floats: Floats) -> Placement {
+    let (n_tasks, n_workers) = (lowered.tasks.len(), machine.units.len());
+    let shares = lowered.shares(machine);
+    let workers: Vec<usize> = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
+    let seconds = |id: usize| lowered.tasks[id].seconds(&machine.kind_of(workers[id]).speed);
     let mut missing = vec![0_u32; n_tasks];
     let mut successors = vec![Vec::new(); n_tasks];
     for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
         missing[edge.to as usize] += 1;
         successors[edge.from as usize].push(edge.to);
     }
-    let worker_of = |task: &Task| task.home(n_workers);
     let mut waits = vec![false; n_tasks];
     for edge in lowered.edges.iter().filter(|edge| edge.distance == 0) {
         let (from, to) = (edge.from as usize, edge.to as usize);
-        waits[to] |= worker_of(&lowered.tasks[from]) != worker_of(&lowered.tasks[to]);
+        waits[to] |= workers[from] != workers[to];
     }
     let floating = match floats {
-        Floats::Some if n_workers > 1 => floating(lowered, &successors, &waits, n_workers, worker_of),
+        Floats::Some if n_workers > 1 => floating(lowered, machine, &successors, &waits, &workers),
         _ => Vec::new(),
     };
     // Of the ready tasks of a worker, the most urgent goes first, then what does not float and waits for
@@ -88,13 +92,13 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
     let key = |id: TaskId| {
         let task = &lowered.tasks[id as usize];
         let floats = floating.binary_search(&id).is_ok();
-        let place = scaled(task.position, PER_MILLE);
+        let place = per_mille(task.position);
         (Reverse(task.priority), waits[id as usize], floats, place, id)
     };
     let mut ready = vec![BinaryHeap::new(); n_workers];
     for id in 0..n_tasks as TaskId {
         if missing[id as usize] == 0 {
-            ready[worker_of(&lowered.tasks[id as usize])].push(Reverse(key(id)));
+            ready[workers[id as usize]].push(Reverse(key(id)));
         }
     }
     let mut order = vec![Vec::new(); n_workers];
@@ -106,14 +110,13 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
         (0..n_workers).filter(|&w| !ready[w].is_empty()).min_by(|&a, &b| busy[a].total_cmp(&busy[b]))
     {
         let Some(Reverse((.., id))) = ready[worker].pop() else { continue };
-        let task = &lowered.tasks[id as usize];
-        busy[worker] += task.estimated_seconds();
+        busy[worker] += seconds(id as usize);
         order[worker].push(id);
         sequence.push(id);
         for &next in &successors[id as usize] {
             missing[next as usize] -= 1;
             if missing[next as usize] == 0 {
-                ready[worker_of(&lowered.tasks[next as usize])].push(Reverse(key(next)));
+                ready[workers[next as usize]].push(Reverse(key(next)));
             }
         }
     }
@@ -124,17 +127,17 @@ pub(super) fn place(lowered: &Lowered, n_workers: usize, floats: Floats) -> Plac
 /// The tasks that float, in ascending order.
 fn floating(
     lowered: &Lowered,
+    machine: &Machine,
     successors: &[Vec<TaskId>],
     waits: &[bool],
-    n_workers: usize,
-    worker_of: impl Fn(&Task) -> usize,
+    workers: &[usize],
 ) -> Vec<TaskId> {
     let n_tasks = lowered.tasks.len();
     let mut predecessors = vec![Vec::new(); n_tasks];
     for (id, followers) in successors.iter().enumerate() {
         followers.iter().for_each(|&next| predecessors[next as usize].push(id));
     }
-    let worker = |id: usize| worker_of(&lowered.tasks[id]);
+    let speed = |worker: usize| machine.kind_of(worker).speed;
     let mut floats = vec![false; n_tasks];
     // What is not urgent on its own worker: only tasks that wait come after it.
     let is_loose = |id: usize| {
@@ -150,14 +153,16 @@ fn floating(
         let mobility = flops_per_byte(task(b)).total_cmp(&flops_per_byte(task(a)));
         mobility.then(task(b).tile.0.cmp(&task(a).tile.0))
     });
-    let mut spare = vec![0.0; n_workers];
-    for (id, task) in lowered.tasks.iter().enumerate() {
-        spare[worker(id)] += FLOATING_SHARE * task.estimated_seconds();
+    let mut spare = vec![0.0; machine.units.len()];
+    for (task, &worker) in lowered.tasks.iter().zip(workers) {
+        spare[worker] += FLOATING_SHARE * task.seconds(&speed(worker));
     }
-    let mut room = vec![FLOATING_BYTES; n_workers];
+    let room = |worker: usize| speed(worker).cache_bytes.saturating_mul(FLOATING_CACHES) as usize;
+    let mut room: Vec<usize> = (0..machine.units.len()).map(room).collect();
     for id in loose {
-        let (spare, needed) = (&mut spare[worker(id)], task(id).estimated_seconds());
-        let (room, kept) = (&mut room[worker(id)], bytes_read(task(id)));
+        let worker = workers[id];
+        let (spare, needed) = (&mut spare[worker], task(id).seconds(&speed(worker)));
+        let (room, kept) = (&mut room[worker], bytes_read(task(id)));
         floats[id] = needed <= *spare && kept <= *room;
         if floats[id] {
             *spare -= needed;
@@ -166,7 +171,7 @@ fn floating(
     }
     // What collects from others is no more at home on its own worker than elsewhere; so is what follows it.
     for id in 0..n_tasks {
-        let is_from_elsewhere = |&&from: &&usize| worker(from) != worker(id) || floats[from];
+        let is_from_elsewhere = |&&from: &&usize| workers[from] != workers[id] || floats[from];
         let n_from_elsewhere = predecessors[id].iter().filter(is_from_elsewhere).count();
         floats[id] |= waits[id] && 2 * n_from_elsewhere >= predecessors[id].len();
     }
@@ -187,15 +192,37 @@ fn flops_per_byte(task: &Task) -> f64 {
 /// How much of a worker's work may float. On the virtual clock, with a core half as fast as the other, `seed`
 /// took a fifth longer with two thirds of this, and the faster core waited for a quarter of the time.
 const FLOATING_SHARE: f64 = 0.45;
-/// How much a worker's floating tasks may read. Nobody knows when they are executed, so all of it is kept
+/// How many times what its caches hold a worker's floating tasks may read. Nobody knows when they are executed, so all of it is kept
 /// until the end of the step, beside the chunk at hand: with large images, chunk after chunk would have
 /// memory of its own. Without this limit, `vggish` kept the activations of every chunk: 62 MiB instead of 36
 /// for 64 images, 204 instead of 73 for 256.
-const FLOATING_BYTES: usize = 2 << 20;
+const FLOATING_CACHES: u64 = 2;
 /// A task that computes less than this per byte it reads does not float: fetching its inputs from another
 /// core would take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in
 /// the cache.
 const FLOPS_PER_BYTE: f64 = 4.0;
 
-/// Tiles of tasks with different tile counts are compared by their position in the whole.
-const PER_MILLE: usize = 1000;
+/// Where a tile lies in the whole, by which tiles of tasks with different tile counts are compared.
+fn per_mille((place, whole): (usize, usize)) -> usize {
+    // Places may be bytes of a large array, so the product may not fit the type.
+    (place as u128 * 1000 / whole.max(1) as u128) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Kind;
+
+    #[test]
+    fn whoever_is_faster_gets_more() {
+        let tasks = (0..12).map(|tile| Task { flops: 1e6, ..Task::untouching((tile, 12)) }).collect();
+        let lowered = Lowered { tasks, depth: 1, ..Lowered::default() };
+        let machine = Machine::with_workers(3).with_kind(1, Kind::cpu().named("fast").times_as_fast(2.0));
+        for floats in [Floats::Some, Floats::None] {
+            let placement = place(&lowered, &machine, floats);
+            assert_eq!(placement.order, [vec![0, 1, 2], vec![3, 4, 5, 6, 7, 8], vec![9, 10, 11]]);
+            // Whoever would be free first moves next.
+            assert_eq!(placement.sequence[..4], [0, 3, 9, 4]);
+        }
+    }
+}

@@ -7,14 +7,12 @@
 
 use super::{Order, Plan};
 use crate::graph::{Lowered, TaskId};
-
-/// What a worker's own caches are taken to hold: the second-level cache of common cores.
-const CACHE_BYTES: u64 = 1 << 20;
+use crate::machine::Machine;
 
 impl Plan {
     /// For each task, whether less than half of what it reads is in its worker's caches. Where the order is
     /// open nobody knows, and all tasks are cold.
-    pub fn cold(&self, lowered: &Lowered) -> Vec<bool> {
+    pub fn cold(&self, lowered: &Lowered, machine: &Machine) -> Vec<bool> {
         let n_tasks = lowered.tasks().len();
         let Order::Planned(placement) = &self.order else { return vec![true; n_tasks] };
         let (workers, n_workers) = (placement.workers(), placement.order.len());
@@ -25,7 +23,9 @@ impl Plan {
         // Steps follow each other, so the second one shows what a step finds.
         for _ in 0..2 {
             for &id in &placement.sequence {
-                cold[id as usize] = step(lowered, id, workers[id as usize], &mut touched, &mut holders);
+                let worker = workers[id as usize];
+                let cache_bytes = machine.kind_of(worker).speed.cache_bytes;
+                cold[id as usize] = step(lowered, id, (worker, cache_bytes), &mut touched, &mut holders);
             }
         }
         cold
@@ -36,8 +36,14 @@ impl Plan {
 /// had touched then. They are few, however many workers there are.
 type Holders = Vec<(usize, u64)>;
 
-/// Executes a task, and says whether it was cold.
-fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holders: &mut [Holders]) -> bool {
+/// Executes a task on a worker with caches of this size, and says whether it was cold.
+fn step(
+    lowered: &Lowered,
+    id: TaskId,
+    (worker, cache_bytes): (usize, u64),
+    touched: &mut [u64],
+    holders: &mut [Holders],
+) -> bool {
     let task = &lowered.tasks()[id as usize];
     let (mut read, mut near) = (0, 0);
     for access in &task.accesses {
@@ -54,7 +60,7 @@ fn step(lowered: &Lowered, id: TaskId, worker: usize, touched: &mut [u64], holde
         let own = holders.iter().position(|(holder, _)| *holder == worker);
         if access.reads {
             read = read.saturating_add(bytes);
-            let is_near = own.is_some_and(|own| touched[worker] - holders[own].1 <= CACHE_BYTES);
+            let is_near = own.is_some_and(|own| touched[worker] - holders[own].1 <= cache_bytes);
             near = u64::saturating_add(near, if is_near { bytes } else { 0 });
         }
         touched[worker] = touched[worker].saturating_add(bytes);

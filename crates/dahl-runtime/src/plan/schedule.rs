@@ -3,6 +3,7 @@
 use super::Plan;
 use crate::error::Result;
 use crate::graph::Lowered;
+use crate::machine::Machine;
 use crate::schedule::SchedulerKind;
 
 /// Who decides which worker executes what.
@@ -46,13 +47,13 @@ impl Schedule {
         }
     }
 
-    /// The plan of a graph for this many workers.
-    pub fn plan(self, lowered: &Lowered, n_workers: usize) -> Result<Plan> {
+    /// The plan of a graph for this machine.
+    pub fn plan(self, lowered: &Lowered, machine: &Machine) -> Result<Plan> {
         match self {
-            Schedule::Replay => Plan::heuristic(lowered, n_workers),
-            Schedule::Fixed => Plan::fixed(lowered, n_workers),
-            Schedule::Eager => Plan::open(lowered, SchedulerKind::Eager),
-            Schedule::Steal => Plan::open(lowered, SchedulerKind::Steal),
+            Schedule::Replay => Plan::heuristic(lowered, machine),
+            Schedule::Fixed => Plan::fixed(lowered, machine),
+            Schedule::Eager => Plan::open(lowered, machine, SchedulerKind::Eager),
+            Schedule::Steal => Plan::open(lowered, machine, SchedulerKind::Steal),
         }
     }
 }

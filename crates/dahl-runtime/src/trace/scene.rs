@@ -1,7 +1,7 @@
 //! What a trace is about: tasks, edges, workers and memories, without anything that only this process knows.
 
 use crate::graph::{BufferKind, Edge, Lowered};
-use crate::machine::{HOST, MemoryId, Unit};
+use crate::machine::{HOST, Machine, MemoryId, Unit};
 use crate::plan::Plan;
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl fmt::Display for TaskInfo {
 /// A worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerInfo {
-    /// What kind of unit it is: `cpu` or `test`.
+    /// What kind of unit it is, such as `cpu`.
     pub kind: String,
     /// The memory it computes in.
     pub memory: MemoryId,
@@ -113,10 +113,10 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A lowered graph and its plan on these units.
-    pub fn new(lowered: &Lowered, plan: &Plan, units: &[Unit]) -> Self {
+    /// A lowered graph and its plan on a machine.
+    pub fn new(lowered: &Lowered, plan: &Plan, machine: &Machine) -> Self {
         let workers = plan.placement().map(|placement| placement.workers());
-        let cold = plan.cold(lowered);
+        let cold = plan.cold(lowered, machine);
         let task = |(id, task): (usize, &crate::graph::Task)| TaskInfo {
             codelet: task.codelet.to_string(),
             implementation: task.implementation.to_string(),
@@ -132,7 +132,7 @@ impl Scene {
             line: task.location.map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line())),
         };
         let dispatch = if workers.is_some() { Dispatch::Planned } else { Dispatch::Open };
-        let mut scene = Scene { dispatch, ..Scene::of_units(units) };
+        let mut scene = Scene { dispatch, ..Scene::of_machine(machine) };
         scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
         scene.edges = [&lowered.edges[..], &plan.memory().edges[..]].concat();
         if scene.memories.len() > 1 {
@@ -147,17 +147,15 @@ impl Scene {
     }
 
     /// Units on which nothing is known to run.
-    pub(crate) fn of_units(units: &[Unit]) -> Self {
+    pub(crate) fn of_machine(machine: &Machine) -> Self {
         let worker = |unit: &Unit| WorkerInfo {
-            kind: unit.kind.name().to_string(),
+            kind: machine.kinds[unit.kind].name.clone(),
             memory: unit.memory,
             core: unit.core,
         };
-        let n_memories = units.iter().map(|unit| unit.memory + 1).max().unwrap_or(1);
-        let name = |memory| if memory == HOST { "host".to_string() } else { format!("memory {memory}") };
         Scene {
-            workers: units.iter().map(worker).collect(),
-            memories: (0..n_memories).map(name).collect(),
+            workers: machine.units.iter().map(worker).collect(),
+            memories: machine.memories.iter().map(|memory| memory.name.clone()).collect(),
             ..Scene::default()
         }
     }

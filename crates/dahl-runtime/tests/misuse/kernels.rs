@@ -1,20 +1,19 @@
 //! Kernels that reach for more than they were given, or panic in an unusual way.
 
-use super::{COPY, copy, lowered, reference, session};
+use super::{COPY, copy, lowered, machine, reference, session};
 use dahl_runtime::array::{Dtype, Params, submit, submit_in_place};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet};
 use dahl_runtime::engine::{Outputs, Ports, Session, Store};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
-use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result, Runtime};
 use std::sync::Mutex;
 
 fn runtime() -> Runtime {
-    Runtime::new(&Machine::with_workers(2)).expect("a machine with CPU units")
+    Runtime::new(&machine()).expect("a machine with CPU units")
 }
 
 fn assert_task_error(error: &Error, text: &str) {
@@ -79,7 +78,7 @@ fn there_are_no_slices_of_memory_that_is_read_and_written() -> Result<()> {
         graph.task(&COPY, Dtype::F32, &[port], &[output], &[], &[])?;
         graph.task(codelet, Dtype::F32, &[output], &[output], &[], &[])?;
         let lowered = lowered(&graph)?;
-        let mut session = session(&lowered, &Plan::fixed(&lowered, 2)?)?;
+        let mut session = session(&lowered, &Plan::fixed(&lowered, &machine())?)?;
         let error = session.run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).unwrap_err();
         assert_task_error(&error, "are the same memory");
     }
@@ -172,7 +171,10 @@ fn a_kernel_keeps_to_the_region_of_its_tile() -> Result<()> {
                 ..CutOptions::default()
             };
             let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
-            for plan in [Plan::heuristic(&lowered, 2)?, Plan::open(&lowered, SchedulerKind::Steal)?] {
+            for plan in [
+                Plan::heuristic(&lowered, &machine())?,
+                Plan::open(&lowered, &machine(), SchedulerKind::Steal)?,
+            ] {
                 let mut session = session(&lowered, &plan)?;
                 let feed = |_, ports: &mut Ports<'_>| ports.get_mut::<f32>(&port).fill(1.0);
                 let collect = |_, outputs: &Outputs<'_>| assert_eq!(outputs.get::<f32>(&output).len(), 18);
@@ -207,7 +209,7 @@ fn a_run_is_not_begun_from_inside_a_task() -> Result<()> {
     let output = graph.output("out", Dtype::F32, [4]);
     graph.task(&NEST, Dtype::F32, &[port], &[output], &[], &[])?;
     let lowered = lowered(&graph)?;
-    let plan = Plan::fixed(&lowered, 2)?;
+    let plan = Plan::fixed(&lowered, &machine())?;
     *INNER.lock().unwrap() = Some(session(&lowered, &plan)?);
     let error = session(&lowered, &plan)?.run(&mut Store::new(), 1, |_, _| {}, |_, _| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
@@ -247,7 +249,9 @@ fn a_panic_whose_payload_panics_ends_the_run_and_not_the_worker() -> Result<()> 
         let output = graph.output("out", Dtype::F32, [4]);
         graph.task(&BOMB, Dtype::F32, &[port], &[output], &[], &[fuse])?;
         let lowered = lowered(&graph)?;
-        for plan in [Plan::fixed(&lowered, 2)?, Plan::open(&lowered, SchedulerKind::Eager)?] {
+        for plan in
+            [Plan::fixed(&lowered, &machine())?, Plan::open(&lowered, &machine(), SchedulerKind::Eager)?]
+        {
             let mut session = session(&lowered, &plan)?;
             let error = session.run(&mut Store::new(), 5, |_, _| {}, |_, _| {}).unwrap_err();
             assert_task_error(&error, "a kernel panicked: (no message)");

@@ -1,6 +1,7 @@
 //! Sizes that no memory has and numbers that no type holds: each is a sentence, and never a plan.
 
 use super::codelets::{COPY, MATMUL, SHIFT};
+use super::machine;
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session};
@@ -51,10 +52,12 @@ fn a_depth_for_which_no_ring_can_exist_is_refused() {
 #[test]
 fn what_fits_the_type_but_not_the_machine_is_refused_when_memory_is_taken() {
     let lowered = lowered(&copy(1 << 20, 1 << 14, 1 << 14), None).unwrap();
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in
-        [Plan::heuristic(&lowered, 2), Plan::fixed(&lowered, 2), Plan::open(&lowered, SchedulerKind::Eager)]
-    {
+    let pool = Arc::new(Pool::new(&machine()).unwrap());
+    for plan in [
+        Plan::heuristic(&lowered, &machine()),
+        Plan::fixed(&lowered, &machine()),
+        Plan::open(&lowered, &machine(), SchedulerKind::Eager),
+    ] {
         let plan = plan.unwrap();
         assert_eq!(plan.memory().bytes, 2 << (20 + 28 + 2));
         let error = Session::new(&pool, &lowered, &plan, 0).err().expect("no machine has a petabyte");
@@ -103,7 +106,8 @@ fn arrays_whose_sum_overflows_are_refused() {
         lowered(&graph, None)
     };
     let seven = sum(7).unwrap();
-    for plan in [Plan::heuristic(&seven, 3), Plan::open(&seven, SchedulerKind::Steal)] {
+    let three = Machine::with_workers(3);
+    for plan in [Plan::heuristic(&seven, &three), Plan::open(&seven, &three, SchedulerKind::Steal)] {
         assert_eq!(plan.unwrap().memory().bytes_unshared, 7 << 60);
     }
     refused(sum(8), ErrorKind::Memory, "more bytes than any memory");
@@ -166,7 +170,7 @@ fn places_in_large_arrays_are_spread_over_the_workers() {
         graph.task(&SHIFT, Dtype::F32, &[], &[part], &[], &[1.0]).unwrap();
     }
     let lowered = lowered(&graph, Some(TileSize::Count(4))).unwrap();
-    let plan = Plan::heuristic(&lowered, 1000).unwrap();
+    let plan = Plan::heuristic(&lowered, &Machine::with_workers(1000)).unwrap();
     let order = &plan.placement().unwrap().order;
     let busy: Vec<usize> = (0..1000).filter(|&worker| !order[worker].is_empty()).collect();
     assert_eq!(busy, (0..16).map(|tile| tile * 1000 / 16).collect::<Vec<_>>());
@@ -175,7 +179,10 @@ fn places_in_large_arrays_are_spread_over_the_workers() {
 #[test]
 fn plan_files_with_offsets_that_no_memory_has_are_refused() {
     let (graph, machine) = (copy(2, 4, 4), Machine::with_workers(1));
-    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| Plan::fixed(lowered, 1)).unwrap();
+    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| {
+        Plan::fixed(lowered, &Machine::with_workers(1))
+    })
+    .unwrap();
     let mut file = PlanFile::new("heuristic");
     file.add("step", &graph, &planned, &machine).unwrap();
     let text = file.to_string();

@@ -34,8 +34,13 @@ fn lowered(graph: &Graph) -> Result<Lowered> {
     lower(graph, &Cut::heuristic(graph, &options)?)
 }
 
+/// What most of them are planned for.
+fn machine() -> Machine {
+    Machine::with_workers(2)
+}
+
 /// A session of a graph on two workers.
 fn session(lowered: &Lowered, plan: &Plan) -> Result<Session> {
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units)?);
+    let pool = Arc::new(Pool::new(&machine())?);
     Session::new(&pool, lowered, plan, 0)
 }

@@ -1,6 +1,6 @@
 //! Plans of other graphs, and state that is recorded as what it is not.
 
-use super::{COPY, lowered, session};
+use super::{COPY, lowered, machine, session};
 use dahl_runtime::ErrorKind;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::Store;
@@ -29,9 +29,9 @@ fn a_plan_is_refused_where_an_array_is_for_something_else() {
         for run in roles {
             let (for_plan, to_run) = (lowered(&through(planned)).unwrap(), lowered(&through(run)).unwrap());
             for plan in [
-                Plan::fixed(&for_plan, 2).unwrap(),
-                Plan::heuristic(&for_plan, 2).unwrap(),
-                Plan::open(&for_plan, SchedulerKind::Eager).unwrap(),
+                Plan::fixed(&for_plan, &machine()).unwrap(),
+                Plan::heuristic(&for_plan, &machine()).unwrap(),
+                Plan::open(&for_plan, &machine(), SchedulerKind::Eager).unwrap(),
             ] {
                 match session(&to_run, &plan) {
                     Ok(_) => assert_eq!(planned, run),
@@ -70,7 +70,7 @@ fn bytes_are_not_taken_for_numbers() {
     let mut store = Store::new();
     let id = store.share("images", [16], &Arc::new(vec![1; 16])).unwrap();
     let lowered = lowered(&through(Role::State(id))).unwrap();
-    let mut session = session(&lowered, &Plan::fixed(&lowered, 2).unwrap()).unwrap();
+    let mut session = session(&lowered, &Plan::fixed(&lowered, &machine()).unwrap()).unwrap();
     let error = session.run(&mut store, 1, |_, _| {}, |_, _| {}).unwrap_err();
     assert!(error.to_string().contains("recorded for another store"), "{error}");
 }

@@ -47,11 +47,17 @@ impl Case {
     }
 
     pub fn planned(&self, workers: usize) -> Planned {
-        Planned::new(&self.graph, &options(), |lowered| Plan::heuristic(lowered, workers)).unwrap()
+        Planned::new(&self.graph, &options(), |lowered| {
+            Plan::heuristic(lowered, &Machine::with_workers(workers))
+        })
+        .unwrap()
     }
 
     pub fn open(&self) -> Planned {
-        Planned::new(&self.graph, &options(), |lowered| Plan::open(lowered, SchedulerKind::Steal)).unwrap()
+        Planned::new(&self.graph, &options(), |lowered| {
+            Plan::open(lowered, &Machine::with_workers(2), SchedulerKind::Steal)
+        })
+        .unwrap()
     }
 
     pub fn file(&self, workers: usize) -> PlanFile {
@@ -98,7 +104,7 @@ pub fn options() -> CutOptions {
 }
 
 pub fn pool(workers: usize) -> Arc<Pool> {
-    Arc::new(Pool::new(&Machine::with_workers(workers).units).unwrap())
+    Arc::new(Pool::new(&Machine::with_workers(workers)).unwrap())
 }
 
 /// Checks that the tasks that were executed are those of the text: each unit's in its order, and those that

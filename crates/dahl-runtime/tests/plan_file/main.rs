@@ -338,7 +338,9 @@ fn a_plan_for_another_graph_is_refused() {
     let error = file.plan("a step", &other.graph, &machine).expect_err("refused").to_string();
     assert!(error.contains("5 tasks here and 6 in the graph"), "{error}");
     let mut file = PlanFile::new("");
-    let planned = Planned::new(&other.graph, &options(), |lowered| Plan::fixed(lowered, 2)).unwrap();
+    let planned =
+        Planned::new(&other.graph, &options(), |lowered| Plan::fixed(lowered, &Machine::with_workers(2)))
+            .unwrap();
     file.add("a step", &other.graph, &planned, &machine).unwrap();
     assert!(file.plan("a step", &other.graph, &machine).is_ok());
     let error = file.plan("a step", &longer.graph, &machine).expect_err("refused").to_string();

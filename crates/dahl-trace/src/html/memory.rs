@@ -28,7 +28,7 @@ impl MemoryUse {
     /// The memories of a machine in a step. All of them use the same offsets, so one stands for all.
     pub fn of_plan(planned: &Planned, machine: &Machine) -> Vec<MemoryUse> {
         let memory = planned.plan.memory();
-        let name = match machine.n_memories {
+        let name = match machine.memories.len() {
             0 | 1 => "host".to_string(),
             n => format!("each of {n} memories"),
         };
@@ -45,7 +45,7 @@ impl MemoryUse {
             planned_bytes: memory.bytes,
             unshared_bytes: memory.bytes_unshared,
             state_bytes: memory.state_bytes,
-            limit_bytes: machine.limits.iter().flatten().copied().min(),
+            limit_bytes: machine.memories.iter().filter_map(|memory| memory.limit_bytes).min(),
             in_use: profile.in_use.iter().map(|&(task, bytes)| (name_of(task as usize), bytes)).collect(),
         }]
     }

@@ -19,10 +19,10 @@ use turn::Turn;
 
 /// A traced run of `turn` on this machine: by plan or by whoever is free.
 fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity: usize) -> Trace {
-    let pool = Arc::new(Pool::new(&machine.units).unwrap());
+    let pool = Arc::new(Pool::new(&machine).unwrap());
     let plan = match is_planned {
-        true => Plan::heuristic(&turn.lowered, machine.units.len()).unwrap(),
-        false => Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap(),
+        true => Plan::heuristic(&turn.lowered, &machine).unwrap(),
+        false => Plan::open(&turn.lowered, machine, SchedulerKind::Eager).unwrap(),
     };
     let mut session = Session::new(&pool, &turn.lowered, &plan, capacity).unwrap();
     turn.run(&mut session, steps, 0.0).unwrap();
@@ -111,10 +111,12 @@ fn idle_time_has_reasons_and_leaves_nothing_out() {
 #[test]
 fn a_program_that_feeds_slowly_is_the_reason() {
     let turn = Turn::new(6, 2, 1);
-    let pool = Arc::new(Pool::new(&Machine::with_workers(2).units).unwrap());
-    for plan in
-        [Plan::heuristic(&turn.lowered, 2).unwrap(), Plan::open(&turn.lowered, SchedulerKind::Eager).unwrap()]
-    {
+    let machine = Machine::with_workers(2);
+    let pool = Arc::new(Pool::new(&machine).unwrap());
+    for plan in [
+        Plan::heuristic(&turn.lowered, &machine).unwrap(),
+        Plan::open(&turn.lowered, &machine, SchedulerKind::Eager).unwrap(),
+    ] {
         let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 10).unwrap();
         let feed =
             |_: u64, _: &mut dahl_runtime::engine::Ports<'_>| std::thread::sleep(Duration::from_millis(5));

@@ -207,7 +207,7 @@ impl<'a, T: Float> Fit<'a, T> {
         let copies = self.before.iter().map(|copy| size_of_val(copy.as_slice())).sum();
         let Workbench { store, workspace, trainer, .. } = &self.run;
         // Copied whole, so all of it was touched.
-        used::arenas(store, workspace, trainer.machine.n_memories, (copies, Some(copies)))
+        used::arenas(store, workspace, trainer.machine.memories.len(), (copies, Some(copies)))
     }
 
     /// The training images from where the run is to its end. Reading goes on from epoch to epoch, so that

@@ -38,7 +38,7 @@ impl<'a, T: Float> Workbench<'a, T> {
     pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
-        let pool = Arc::new(Pool::new(&trainer.machine.units)?);
+        let pool = Arc::new(Pool::new(&trainer.machine)?);
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         let workspace = Workspace::new();
@@ -116,7 +116,7 @@ impl<'a, T: Float> Workbench<'a, T> {
         let planned = match (plans, kept) {
             (Some(plans), _) if is_planned => plans.plan(&name, &step.graph, machine)?,
             (_, Some(planned)) => planned,
-            _ => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine.units.len()))?,
+            _ => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine))?,
         };
         planned.plan.check_machine(machine)?;
         if is_planned {

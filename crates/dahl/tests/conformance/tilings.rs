@@ -177,8 +177,8 @@ impl Trial {
     fn run(mut self, case: &Case, pool: &Arc<Pool>, policy: Option<SchedulerKind>) -> Vec<Vec<f64>> {
         let lowered = lower(&self.graph, &self.cut).unwrap_or_else(|error| panic!("{case}: {error}"));
         let plan = match policy {
-            Some(policy) => Plan::open(&lowered, policy).unwrap(),
-            None => Plan::heuristic(&lowered, pool.n_workers()).unwrap(),
+            Some(policy) => Plan::open(&lowered, pool.machine(), policy).unwrap(),
+            None => Plan::heuristic(&lowered, pool.machine()).unwrap(),
         };
         let mut session = Session::new(pool, &lowered, &plan, 0).expect("a plan for this graph");
         let mut steps = Vec::new();
@@ -219,7 +219,7 @@ fn collect(out: &Outputs<'_>, var: &Var) -> Vec<f64> {
 
 #[test]
 fn every_tiling_computes_the_same() {
-    let pools = [1, 3].map(|workers| Arc::new(Pool::new(&Machine::with_workers(workers).units).unwrap()));
+    let pools = [1, 3].map(|workers| Arc::new(Pool::new(&Machine::with_workers(workers)).unwrap()));
     for codelet in CODELETS {
         for dtype in dtypes(codelet) {
             for implementation in codelet.implementations.iter().filter(|i| i.dtype == dtype) {

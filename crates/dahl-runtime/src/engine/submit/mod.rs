@@ -29,7 +29,7 @@ use super::watchdog::Watch;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
-use crate::machine::{HOST, Unit};
+use crate::machine::{HOST, Machine, Unit};
 use crate::shape::Region;
 use crate::sync::Padded;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ pub(crate) struct Tasks {
     overflow: Padded<Mutex<VecDeque<u32>>>,
     freed: Padded<Mutex<Vec<u32>>>,
     n_finished: Padded<AtomicUsize>,
-    units: Vec<Unit>,
+    machine: Machine,
     clock: Clock,
     watchdog: Option<Duration>,
 }
@@ -143,7 +143,7 @@ impl Tasks {
             slots: Slots::new(),
             templates: Templates::new(),
             failures: Failures::default(),
-            workers: pool.units().iter().map(worker).collect(),
+            workers: pool.machine().units.iter().map(worker).collect(),
             bell: pool.bell(),
             done: Padded::default(),
             submission: Padded(Mutex::new(Submission {
@@ -157,7 +157,7 @@ impl Tasks {
             overflow: Padded::default(),
             freed: Padded(Mutex::new(Vec::with_capacity(FIRST_CHUNK))),
             n_finished: Padded::default(),
-            units: pool.units().to_vec(),
+            machine: pool.machine().clone(),
             clock: Clock::start(),
             watchdog,
         }

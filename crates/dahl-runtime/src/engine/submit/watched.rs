@@ -14,7 +14,7 @@ impl Tasks {
     pub fn take_trace(&self) -> Trace {
         // Events first: the templates that they name are there afterwards.
         let taken: Vec<_> = self.workers.iter().map(|worker| worker.recorder.take(HOST)).collect();
-        let mut scene = Scene { dispatch: Dispatch::Submitted, ..Scene::of_units(&self.units) };
+        let mut scene = Scene { dispatch: Dispatch::Submitted, ..Scene::of_machine(&self.machine) };
         scene.tasks = self.templates.iter().map(super::Template::info).collect();
         // Where there were too many combinations to keep, tasks are only counted.
         let others = scene.tasks.len() as TaskId;

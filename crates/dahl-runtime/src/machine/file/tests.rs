@@ -16,6 +16,7 @@ fn example() -> MachineFile {
     MachineFile {
         machine: Machine::with_workers(2).with_test_unit().with_limit(1, 12345),
         hardware: Hardware {
+            kinds: Vec::new(),
             processor: Some("Some # Processor 100 %".into()),
             packages: Some(1),
             cores: Some(2),

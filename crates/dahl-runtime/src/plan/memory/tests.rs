@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::graph::{Access, Place, StateId, Task};
+use crate::machine::Machine;
 use crate::plan::place::{Floats, place};
 use crate::shape::Dtype;
 use proptest::prelude::*;
@@ -193,7 +194,8 @@ fn sketches() -> impl Strategy<Value = Sketch> {
 /// The placements to plan memory for: none, and some for several workers.
 fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
     let placed = [1, 2, 3, 7].into_iter().flat_map(|n_workers| {
-        [Floats::None, Floats::Some].map(|floats| Some(place(lowered, n_workers, floats)))
+        let machine = Machine::with_workers(n_workers);
+        [Floats::None, Floats::Some].map(|floats| Some(place(lowered, &machine, floats)))
     });
     std::iter::once(None).chain(placed).collect()
 }
