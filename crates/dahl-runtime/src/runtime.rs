@@ -1,8 +1,8 @@
 //! The runtime that a program holds: worker threads, submitted tasks and the memory of arrays.
 //!
 //! Everything that refers to a runtime (arenas, arrays) shares it, so memory and threads live as long as
-//! anything can reach them. The last one to go waits for the tasks, stops the workers and frees the memory,
-//! in this order.
+//! anything can reach them. The last one to go waits for the tasks, lets go of the workers, which stop unless
+//! somebody else has their pool, and frees the memory, in this order.
 
 use crate::arena::{Arena, Slabs};
 use crate::array::{Element, Owned};
@@ -35,8 +35,10 @@ pub struct Runtime {
 pub(crate) struct Inner {
     pub tasks: Arc<Tasks>,
     pub slabs: Arc<Slabs>,
-    /// Taken when the runtime goes.
-    pool: Option<Pool>,
+    /// Shared with whoever else lets its workers work. Taken when the runtime goes.
+    pool: Option<Arc<Pool>>,
+    /// What the pool knows the tasks by.
+    source: Arc<dyn WorkSource>,
 }
 
 /// What a runtime keeps an eye on. By default nothing: submitted tasks are small, and looking at the clock
@@ -67,10 +69,11 @@ impl Runtime {
             let message = "no unit of the machine computes in the host's memory: add a CPU unit";
             return at_caller(Err(Error::new(ErrorKind::Usage, message)));
         }
-        let pool = at_caller(Pool::new(machine))?;
+        let pool = Arc::new(at_caller(Pool::new(machine))?);
         let tasks = Arc::new(Tasks::new(&pool, options.trace_capacity, options.watchdog));
-        pool.attach(Arc::clone(&tasks) as Arc<dyn WorkSource>);
-        Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool) }) })
+        let source = Arc::clone(&tasks) as Arc<dyn WorkSource>;
+        pool.attach(Arc::clone(&source));
+        Ok(Runtime { inner: Arc::new(Inner { tasks, slabs: Arc::default(), pool: Some(pool), source }) })
     }
 
     /// An arena; the name appears in messages.
@@ -125,18 +128,21 @@ impl Runtime {
         self.inner.slabs.n_bytes()
     }
 
-    /// The workers, to attach other sources of work.
-    pub fn pool(&self) -> &Pool {
+    /// The workers, for sessions and other sources of work: they share them with submitted tasks.
+    pub fn pool(&self) -> &Arc<Pool> {
         self.inner.pool.as_ref().expect("the pool is taken only when the runtime goes")
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let (tasks, slabs, pool) = (Arc::clone(&self.tasks), Arc::clone(&self.slabs), self.pool.take());
+        let (tasks, slabs) = (Arc::clone(&self.tasks), Arc::clone(&self.slabs));
+        let (pool, source) = (self.pool.take(), Arc::clone(&self.source));
         let end = move || {
             tasks.wait_all();
-            drop(pool);
+            if let Some(pool) = pool {
+                pool.detach(&source);
+            }
             drop(slabs);
         };
         // A worker that drops the last array must not wait for itself.

@@ -152,7 +152,7 @@ fn kinds_of_cores_are_told_by_lists_and_by_capacity() {
     assert_eq!(capacities("capacity", ["256", "256", "1024"]), expected);
     // Alike, or nonsense: one kind, of which nothing need be said.
     assert_eq!(capacities("alike", ["800", "800", "800"]), []);
-    assert_eq!(capacities("nonsense", ["fast", "", "-1"]), []);
+    assert_eq!(capacities("no-capacity", ["fast", "", "-1"]), []);
     // One list alone tells no kinds apart.
     assert_eq!(threads("single", 2).with("sys/devices/cpu_core/cpus", "0-1\n").read().kinds, []);
 }

@@ -10,7 +10,7 @@ use crate::op::simd::{Streams, fma_flops};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
-use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::engine::{Session, Store, native};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, lower};
 use dahl_runtime::machine::{
@@ -18,7 +18,7 @@ use dahl_runtime::machine::{
 };
 use dahl_runtime::plan::Plan;
 use std::io;
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -157,8 +157,7 @@ fn task_seconds(effort: Effort) -> Result<f64> {
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options)?)?;
     let machine = Machine::with_workers(1);
-    let pool = Arc::new(Pool::new(&machine)?);
-    let mut session = Session::new(&pool, &lowered, &Plan::fixed(&lowered, &machine)?, 1 << 12)?;
+    let mut session = Session::new(&native(&machine)?, &lowered, &Plan::fixed(&lowered, &machine)?, 1 << 12)?;
     let mut best = f64::MAX;
     for _ in 0..=effort.n_rounds {
         let start = Instant::now();

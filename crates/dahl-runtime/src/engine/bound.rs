@@ -14,11 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, BufferKind, Lowered, Place};
 use crate::machine::{HOST, Machine, MemoryId};
 use crate::plan::MemoryPlan;
-use crate::shape::{Dtype, Element};
+use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::trace::recorder::Taken;
-use std::{ptr, slice};
+use std::ptr;
 
 /// Room for the addresses of one call.
 struct Addresses(Vec<*mut u8>);
@@ -201,8 +201,21 @@ impl BoundGraph {
         unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
     }
 
-    /// Brings a buffer back into the host's memory, for the program.
-    fn fetch(&self, coherence: &Coherence, buffer: usize, step: u64) {
+    /// Where the first version of a buffer lies in the host's memory, during a run.
+    pub fn host_address(&self, buffer: usize) -> *mut u8 {
+        self.address(HOST, buffer, 0)
+    }
+
+    /// Notes that the program writes a buffer's version of a step.
+    pub fn own(&self, buffer: usize, step: u64) {
+        if let Some(coherence) = &self.coherence {
+            coherence.own_buffer(buffer, step);
+        }
+    }
+
+    /// Brings a buffer's version of a step into the host's memory, for the program.
+    pub fn fetch(&self, buffer: usize, step: u64) {
+        let Some(coherence) = &self.coherence else { return };
         coherence.fetch_buffer(buffer, step, |number, block, from, step| {
             let program = self.runner.program();
             self.runner.transfer(program, number, from, step, || self.copy(block, from, HOST, step));
@@ -211,41 +224,11 @@ impl BoundGraph {
 
     /// Brings all state back into the host's memory, and makes it valid only there.
     pub fn flush_state(&self) {
-        let Some(coherence) = &self.coherence else { return };
         for (buffer, kind) in self.kinds.iter().enumerate() {
             if matches!(kind, BufferKind::State(_)) {
-                self.fetch(coherence, buffer, 0);
-                coherence.own_buffer(buffer, 0);
+                self.fetch(buffer, 0);
+                self.own(buffer, 0);
             }
         }
-    }
-
-    /// The version of a port that a step will read, for the program to fill.
-    ///
-    /// # Safety
-    /// No task may be using this version: step `step - depth` has finished and `step` has not been released.
-    /// No other reference to it may be alive.
-    #[expect(clippy::mut_from_ref, reason = "exclusive access is the caller's promise")]
-    pub unsafe fn port<T: Element>(&self, buffer: usize, step: u64) -> &mut [T] {
-        if let Some(coherence) = &self.coherence {
-            coherence.own_buffer(buffer, step);
-        }
-        let pointer = self.address(HOST, buffer, step).cast::<T>();
-        // SAFETY: the ring buffer has room for this many initialised elements, aligned to 64 bytes, and the
-        // caller vouches for exclusive access.
-        unsafe { slice::from_raw_parts_mut(pointer, self.sizes[buffer] / size_of::<T>()) }
-    }
-
-    /// The version of an output that a step has written.
-    ///
-    /// # Safety
-    /// Step `step` has finished and step `step + depth` has not been released.
-    pub unsafe fn output<T: Element>(&self, buffer: usize, step: u64) -> &[T] {
-        if let Some(coherence) = &self.coherence {
-            self.fetch(coherence, buffer, step);
-        }
-        let pointer = self.address(HOST, buffer, step).cast::<T>();
-        // SAFETY: as in `port`, and nobody writes while the caller's promise holds.
-        unsafe { slice::from_raw_parts(pointer, self.sizes[buffer] / size_of::<T>()) }
     }
 }

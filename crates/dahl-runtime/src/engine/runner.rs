@@ -12,7 +12,7 @@ use crate::graph::Lowered;
 use crate::machine::{HOST, MemoryId};
 use crate::sync::Padded;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Arc, Mutex, lock};
 use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
@@ -31,15 +31,35 @@ struct Origin {
     location: Option<&'static Location<'static>>,
 }
 
+/// The first failure of a run, after which all others of its tasks are passed over.
+#[derive(Default)]
+pub struct Failure {
+    failed: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Failure {
+    /// Ends the run: what is left of it is passed over.
+    #[cold]
+    pub fn set(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// The first one, if there was any.
+    pub fn get(&self) -> Option<Error> {
+        if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
+    }
+}
+
 /// Calls the kernels of a lowered graph.
-pub(super) struct Runner {
+pub struct Runner {
     execs: Vec<Exec>,
     origins: Vec<Origin>,
     buffers: Vec<String>,
     /// One for each worker, and one for what the program copies itself.
     recorders: Vec<Padded<Recorder>>,
-    failed: AtomicBool,
-    failure: Mutex<Option<Error>>,
+    failure: Arc<Failure>,
 }
 
 impl Runner {
@@ -62,25 +82,24 @@ impl Runner {
             origins: lowered.tasks.iter().map(origin).collect(),
             buffers: lowered.buffers.iter().map(|buffer| buffer.name.clone()).collect(),
             recorders: (0..=n_workers).map(recorder).collect(),
-            failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
+            failure: Arc::default(),
         }
     }
 
     /// Whether a task has failed; the rest of the run is then passed over.
     #[inline(always)]
     pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.failure.failed.load(Ordering::Relaxed)
     }
 
     /// The first failure, if there was one. It stays: what the run has left behind is not consistent.
     pub fn failure(&self) -> Option<Error> {
-        if self.failed.load(Ordering::Acquire) { lock(&self.failure).clone() } else { None }
+        self.failure.get()
     }
 
-    /// Ends the run: tasks that have not started are passed over.
-    pub fn cancel(&self) {
-        self.fail(Error::new(ErrorKind::Cancelled, "the run was cancelled, so its state is not consistent"));
+    /// Where failures are noted, for whoever ends a run from outside.
+    pub fn failures(&self) -> Arc<Failure> {
+        Arc::clone(&self.failure)
     }
 
     /// Calls the kernel of a task.
@@ -135,8 +154,7 @@ impl Runner {
     /// Ends the run: what is left of it is passed over.
     #[cold]
     pub fn fail(&self, error: Error) {
-        lock(&self.failure).get_or_insert(error);
-        self.failed.store(true, Ordering::Release);
+        self.failure.set(error);
     }
 
     /// Keeps note of what every worker is doing, also where nothing is traced, for [`Runner::looks`].
@@ -144,13 +162,18 @@ impl Runner {
         self.recorders.iter().for_each(|recorder| recorder.0.watch());
     }
 
+    /// Tasks and copies that were recorded so far, on all workers, for whoever watches.
+    pub fn n_events(&self) -> u64 {
+        self.recorders[..self.program()].iter().map(|recorder| recorder.0.look().count).sum()
+    }
+
     /// What every worker is doing.
-    pub fn looks(&self) -> Vec<Look> {
+    pub(crate) fn looks(&self) -> Vec<Look> {
         self.recorders[..self.program()].iter().map(|recorder| recorder.0.look()).collect()
     }
 
     /// The events since the last call, of each worker, and of the program.
-    pub fn take_events(&self, memory_of: &[MemoryId]) -> Vec<Taken> {
+    pub(crate) fn take_events(&self, memory_of: &[MemoryId]) -> Vec<Taken> {
         let memory = |who: usize| memory_of.get(who).copied().unwrap_or(HOST);
         self.recorders.iter().enumerate().map(|(who, recorder)| recorder.0.take(memory(who))).collect()
     }

@@ -1,42 +1,34 @@
-//! A session: a lowered graph, planned and bound to a pool of workers, run step after step.
+//! A session: a planned graph that an engine has bound, run step after step.
 //!
 //! A [`Handle`] ends a run from outside: by stopping it (steps under way end, and `run` says how many there
 //! were) or by cancelling it (tasks are passed over, and the session fails).
 
 #![expect(unsafe_code, reason = "hands out ring versions while no task uses them")]
 
-use super::bound::BoundGraph;
-use super::dynamic::Dynamic;
-use super::executor::Executor;
 use super::memory::Store;
-use super::pool::{Pool, WorkSource, current_worker};
-use super::replay::Replay;
-use super::watchdog::{Watch, stuck};
-use super::workspace::{Lease, Workspace};
+use super::pool::current_worker;
+use super::rings::{Outputs, Ports};
+use super::runner::Failure;
+use super::steps::{Engine, Steps};
+use super::watchdog::Watch;
+use super::workspace::Workspace;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Lowered, Role, Var};
-use crate::machine::Machine;
-use crate::plan::{Order, Plan};
-use crate::schedule::{self, Scheduler, SchedulerKind};
-use crate::shape::Element;
+use crate::graph::Lowered;
+use crate::plan::Plan;
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Arc, Weak};
-use crate::trace::{Clock, Release, Scene, Trace, ticks};
+use crate::trace::{Release, Scene, Trace, ticks};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A lowered graph that is ready to run. Memory is allocated when it is made, unless another session of the
+/// A planned graph that is ready to run. Memory is allocated when it is made, unless another session of the
 /// same [`Workspace`] has taken enough; running allocates nothing.
 pub struct Session {
-    pool: Arc<Pool>,
-    program: Arc<BoundGraph>,
-    executor: Arc<dyn Executor>,
-    source: Arc<dyn WorkSource>,
-    rings: Vec<Option<(usize, Role)>>,
+    steps: Box<dyn Steps>,
     depth: u64,
-    steps: u64,
+    /// Steps that were released, over all runs.
+    n_released: u64,
     stop: Arc<AtomicBool>,
-    clock: Clock,
     scene: Arc<Scene>,
     /// The newest releases; as many as there is room for.
     releases: VecDeque<Release>,
@@ -47,54 +39,32 @@ pub struct Session {
 const MAX_RELEASES: usize = 4096;
 
 impl Session {
-    /// Prepares a graph for the pool's workers, keeping the newest `trace_capacity` events of each.
-    pub fn new(pool: &Arc<Pool>, lowered: &Lowered, plan: &Plan, trace_capacity: usize) -> Result<Self> {
-        Session::new_in(&Workspace::new(), pool, lowered, plan, trace_capacity)
-    }
-
-    /// The same in memory that other sessions use, too, while this one does not run.
-    pub fn new_in(
-        workspace: &Workspace,
-        pool: &Arc<Pool>,
+    /// Prepares a graph for an engine, such as a pool of workers, keeping the newest `trace_capacity` events
+    /// of each unit.
+    pub fn new<E: Engine + ?Sized>(
+        engine: &Arc<E>,
         lowered: &Lowered,
         plan: &Plan,
         trace_capacity: usize,
     ) -> Result<Self> {
-        if let Some(placement) = plan.placement().filter(|p| p.order.len() != pool.n_workers()) {
-            let (planned, there) = (placement.order.len(), pool.n_workers());
-            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
-            return Err(Error::new(ErrorKind::Plan, message));
-        }
-        plan.check(lowered)?;
-        let memory = plan.memory();
-        let program = Arc::new(BoundGraph::new(lowered, memory, pool.machine(), trace_capacity, workspace)?);
-        let edges = [&lowered.edges[..], &memory.edges[..]].concat();
-        let executor: Arc<dyn Executor> = match plan.order() {
-            Order::Planned(placement) => {
-                Arc::new(Replay::new(Arc::clone(&program), placement, &edges, pool.bell()))
-            }
-            Order::Open(policy) => {
-                let scheduler = scheduler(*policy, lowered, pool.machine());
-                let n_tasks = lowered.tasks.len();
-                Arc::new(Dynamic::new(Arc::clone(&program), n_tasks, &edges, scheduler, pool.bell()))
-            }
-        };
-        let source = Arc::clone(&executor) as Arc<dyn WorkSource>;
-        pool.attach(Arc::clone(&source));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (pool, rings, depth) = (Arc::clone(pool), lowered.rings.clone(), lowered.depth as u64);
-        let scene = Arc::new(Scene::new(lowered, plan, pool.machine()));
+        Session::new_in(&Workspace::new(), engine, lowered, plan, trace_capacity)
+    }
+
+    /// The same in memory that other sessions use, too, while this one does not run.
+    pub fn new_in<E: Engine + ?Sized>(
+        workspace: &Workspace,
+        engine: &Arc<E>,
+        lowered: &Lowered,
+        plan: &Plan,
+        trace_capacity: usize,
+    ) -> Result<Self> {
+        let steps = Arc::clone(engine).bind(lowered, plan, workspace, trace_capacity)?;
         Ok(Session {
-            pool,
-            program,
-            executor,
-            source,
-            rings,
-            depth,
-            steps: 0,
-            stop,
-            clock: Clock::start(),
-            scene,
+            steps,
+            depth: lowered.depth as u64,
+            n_released: 0,
+            stop: Arc::new(AtomicBool::new(false)),
+            scene: Arc::new(Scene::new(lowered, plan, engine.machine())),
             releases: VecDeque::with_capacity(trace_capacity.min(MAX_RELEASES)),
             watchdog: None,
         })
@@ -113,7 +83,7 @@ impl Session {
     pub fn set_watchdog(&mut self, limit: Option<Duration>) {
         self.watchdog = limit;
         if limit.is_some() {
-            self.program.runner.watch();
+            self.steps.runner().watch();
         }
     }
 
@@ -134,15 +104,15 @@ impl Session {
                 "a run was begun from inside a task, which would wait for its own worker: run it elsewhere";
             return Err(Error::new(ErrorKind::Usage, message).on_worker(worker));
         }
-        if let Some(error) = self.program.runner.failure() {
+        if let Some(error) = self.steps.runner().failure() {
             return Err(error);
         }
-        let lease = self.program.bind(store)?;
-        let first = self.steps;
+        self.steps.begin(store)?;
+        let first = self.n_released;
         let (mut fed, mut collected) = (first, first);
         let mut end = first + n_steps;
         // Whatever happens, the store is not given back before the workers are done with it.
-        let mut running = Running { session: self, store, lease, released: first, is_lost: false };
+        let mut running = Running { session: self, store, is_lost: false };
         while collected < end {
             let session = &*running.session;
             if session.stop.swap(false, Ordering::Relaxed) {
@@ -150,7 +120,11 @@ impl Session {
             }
             let room = end.min(collected + session.depth);
             for step in fed..room {
-                feed(step - first, &mut Ports { session, step });
+                session.steps.own_ports(step);
+                // SAFETY: the step `depth` before was collected, so it has finished, and this one is released
+                // after it was fed.
+                let mut ports = unsafe { Ports::new(session.steps.rings(), step) };
+                feed(step - first, &mut ports);
             }
             fed = room;
             running.release(fed);
@@ -163,12 +137,16 @@ impl Session {
             }
             // In this order: what is passed over after a failure counts as finished, but nobody may collect
             // it.
-            let finished = session.executor.finished().min(fed);
-            if let Some(error) = session.program.runner.failure() {
+            let finished = session.steps.finished().min(fed);
+            if let Some(error) = session.steps.runner().failure() {
                 return Err(error);
             }
             for step in collected..finished {
-                collect(step - first, &Outputs { session, step });
+                session.steps.fetch_outputs(step);
+                // SAFETY: the step has finished, and the one `depth` later is fed and released after this one
+                // was collected.
+                let outputs = unsafe { Outputs::new(session.steps.rings(), step) };
+                collect(step - first, &outputs);
             }
             collected = finished;
         }
@@ -179,7 +157,7 @@ impl Session {
 
     /// Something to end a run by, from another thread.
     pub fn handle(&self) -> Handle {
-        Handle { program: Arc::downgrade(&self.program), stop: Arc::clone(&self.stop) }
+        Handle { failure: self.steps.runner().failures(), stop: Arc::clone(&self.stop) }
     }
 
     /// The events since the last call.
@@ -187,60 +165,37 @@ impl Session {
         let mut trace = Trace {
             scene: Arc::clone(&self.scene),
             releases: self.releases.drain(..).collect(),
-            ticks_per_second: self.clock.ticks_per_second(),
             ..Trace::default()
         };
-        for taken in self.program.take_events() {
-            trace.workers.push(taken.events);
-            trace.transfers.push(taken.transfers);
-            trace.n_dropped.push(taken.n_dropped);
-        }
-        // The program executes no tasks.
-        trace.workers.pop();
+        self.steps.take_events(&mut trace);
         trace
     }
 
     /// Waits until `steps` steps are finished, or until the watchdog has seen enough.
     fn wait(&self, steps: u64) -> Result<()> {
         let Some(limit) = self.watchdog else {
-            self.executor.wait(steps, None);
+            self.steps.wait(steps, None);
             return Ok(());
         };
-        let runner = &self.program.runner;
+        let runner = self.steps.runner();
         // Tasks that are passed over after a failure are seen in the steps that finish.
-        let progress =
-            || runner.looks().iter().map(|look| look.count).sum::<u64>() + self.executor.finished();
+        let progress = || runner.n_events() + self.steps.finished();
         let mut watch = Watch::new(limit, progress());
-        while !self.executor.wait(steps, Some(watch.pause())) {
+        while !self.steps.wait(steps, Some(watch.pause())) {
             if watch.is_over(progress()) {
-                let looks = runner.looks();
-                let error = stuck(runner, limit, &looks, &self.executor.blocked(&looks), &self.clock);
+                let error = self.steps.stuck(limit);
                 runner.fail(error.clone());
                 return Err(error);
             }
         }
         Ok(())
     }
-
-    fn ring<T: Element>(&self, var: &Var, role: Role) -> usize {
-        assert_eq!(var.dtype(), T::DTYPE, "the array has another element type");
-        match self.rings.get(var.array) {
-            Some(Some((buffer, found))) if *found == role => *buffer,
-            _ => panic!("{var:?} is not a {role:?} of this graph"),
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.pool.detach(&self.source);
-    }
 }
 
 /// Ends the run of a [`Session`] from another thread.
 #[derive(Clone)]
 pub struct Handle {
-    program: Weak<BoundGraph>,
+    failure: Arc<Failure>,
     stop: Arc<AtomicBool>,
 }
 
@@ -255,22 +210,8 @@ impl Handle {
     /// Passes over every task that has not started. [`Session::run`] returns an error of kind
     /// [`Cancelled`](ErrorKind::Cancelled), and the session cannot be used any more.
     pub fn cancel(&self) {
-        if let Some(program) = self.program.upgrade() {
-            program.runner.cancel();
-        }
-    }
-}
-
-/// The scheduler of a dynamic run.
-fn scheduler(kind: SchedulerKind, lowered: &Lowered, machine: &Machine) -> Box<dyn Scheduler> {
-    let priorities = schedule::priorities(lowered, machine);
-    match kind {
-        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities)),
-        SchedulerKind::Steal => {
-            let shares = lowered.shares(machine);
-            let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
-            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len()))
-        }
+        let message = "the run was cancelled, so its state is not consistent";
+        self.failure.set(Error::new(ErrorKind::Cancelled, message));
     }
 }
 
@@ -278,16 +219,13 @@ fn scheduler(kind: SchedulerKind, lowered: &Lowered, machine: &Machine) -> Box<d
 struct Running<'a> {
     session: &'a mut Session,
     store: &'a mut Store,
-    /// Nobody else uses the workspace meanwhile.
-    lease: Lease,
-    released: u64,
-    /// Whether nobody waits for the workers any more.
+    /// Whether nobody waits for the tasks any more.
     is_lost: bool,
 }
 
 impl Running<'_> {
     fn release(&mut self, step: u64) {
-        self.released = step;
+        self.session.n_released = step;
         let releases = &mut self.session.releases;
         if releases.capacity() > 0 {
             if releases.len() == MAX_RELEASES.min(releases.capacity()) {
@@ -295,65 +233,23 @@ impl Running<'_> {
             }
             releases.push_back(Release { steps: step, ticks: ticks() });
         }
-        self.session.executor.release(step);
+        self.session.steps.release(step);
     }
 
-    /// Leaves the memory of the store to the workers, which may never be done with it.
+    /// Leaves the memory of the store to the tasks, which may never be done with it.
     fn give_up(&mut self) {
-        self.session.program.keep(self.store.abandon());
-        self.session.pool.abandon();
-        self.lease.lose();
+        self.session.steps.give_up(self.store);
         self.is_lost = true;
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if !self.is_lost && self.session.wait(self.released).is_err() {
+        if !self.is_lost && self.session.wait(self.session.n_released).is_err() {
             self.give_up();
         }
         if !self.is_lost {
-            self.session.program.flush_state();
+            self.session.steps.end(self.store);
         }
-        self.session.steps = self.released;
-    }
-}
-
-/// The ports of a step that is about to be released.
-pub struct Ports<'a> {
-    session: &'a Session,
-    step: u64,
-}
-
-impl Ports<'_> {
-    /// The elements of a port, to be filled.
-    ///
-    /// # Panics
-    /// If `var` is not a port or has another element type.
-    pub fn get_mut<T: Element>(&mut self, var: &Var) -> &mut [T] {
-        // SAFETY: `run` makes `Ports` only when the step `depth` before has been collected and this one is
-        // not released yet; `&mut self` keeps the program from holding two slices of a port.
-        let port = unsafe { self.session.program.port(self.session.ring::<T>(var, Role::Port), self.step) };
-        &mut port[var.offset..][..var.shape.len()]
-    }
-}
-
-/// The outputs of a finished step.
-pub struct Outputs<'a> {
-    session: &'a Session,
-    step: u64,
-}
-
-impl Outputs<'_> {
-    /// The elements of an output.
-    ///
-    /// # Panics
-    /// If `var` is not an output or has another element type.
-    pub fn get<T: Element>(&self, var: &Var) -> &[T] {
-        // SAFETY: `run` makes `Outputs` for finished steps, and releases `step + depth` only after collecting
-        // `step`.
-        let output =
-            unsafe { self.session.program.output(self.session.ring::<T>(var, Role::Output), self.step) };
-        &output[var.offset..][..var.shape.len()]
     }
 }

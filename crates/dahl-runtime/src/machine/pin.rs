@@ -20,8 +20,8 @@ pub fn keep_to_cores(n: usize) {
 /// order; empty where it does not tell.
 pub(super) fn allowed_threads() -> Vec<usize> {
     #[cfg(target_os = "linux")]
-    // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; it outlives the calls, its size
-    // is passed along, the C library writes at most that many bytes, and all numbers are below it.
+    // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; it outlives the calls, its
+    // size is passed along, the C library writes at most that many bytes, and all numbers are below it.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {
@@ -39,7 +39,8 @@ fn keep_to(which: Range<usize>) {
     #[cfg(target_os = "linux")]
     {
         let threads = allowed_threads();
-        // SAFETY: all zeros is the empty set, all numbers are below its size, and the C library only reads it.
+        // SAFETY: all zeros is the empty set, all numbers are below its size, and the C library only reads
+        // it.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             let chosen = threads.into_iter().skip(which.start).take(which.len());

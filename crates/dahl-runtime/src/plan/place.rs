@@ -192,10 +192,10 @@ fn flops_per_byte(task: &Task) -> f64 {
 /// How much of a worker's work may float. On the virtual clock, with a core half as fast as the other, `seed`
 /// took a fifth longer with two thirds of this, and the faster core waited for a quarter of the time.
 const FLOATING_SHARE: f64 = 0.45;
-/// How many times what its caches hold a worker's floating tasks may read. Nobody knows when they are executed, so all of it is kept
-/// until the end of the step, beside the chunk at hand: with large images, chunk after chunk would have
-/// memory of its own. Without this limit, `vggish` kept the activations of every chunk: 62 MiB instead of 36
-/// for 64 images, 204 instead of 73 for 256.
+/// How many times what its caches hold a worker's floating tasks may read. Nobody knows when they are
+/// executed, so all of it is kept until the end of the step, beside the chunk at hand: with large images,
+/// chunk after chunk would have memory of its own. Without this limit, `vggish` kept the activations of every
+/// chunk: 62 MiB instead of 36 for 64 images, 204 instead of 73 for 256.
 const FLOATING_CACHES: u64 = 2;
 /// A task that computes less than this per byte it reads does not float: fetching its inputs from another
 /// core would take longer than computing (about 20 GB/s against 80 GFLOP/s), and keeping them costs room in

@@ -11,7 +11,7 @@ mod visible;
 #[cfg(not(feature = "shuttle"))]
 pub use std::{
     hint::spin_loop,
-    sync::{Arc, Weak, atomic},
+    sync::{Arc, atomic},
     thread, thread_local,
 };
 
@@ -24,7 +24,7 @@ pub use visible::{Condvar, Mutex, MutexGuard, OnceLock};
 #[cfg(feature = "shuttle")]
 pub use shuttle::{
     hint::spin_loop,
-    sync::{Arc, Condvar, Mutex, MutexGuard, Weak, atomic},
+    sync::{Arc, Condvar, Mutex, MutexGuard, atomic},
     thread, thread_local,
 };
 

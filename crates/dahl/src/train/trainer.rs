@@ -2,6 +2,7 @@
 
 use super::{Checkpoint, FolderLock};
 use crate::optim::{LearningRate, Optimizer};
+use dahl_runtime::engine::Engine;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{PlanFile, Schedule};
@@ -15,6 +16,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Trainer {
     pub(super) machine: Machine,
+    /// Who executes the steps, if not workers of its own.
+    pub(super) engine: Option<Arc<dyn Engine>>,
     pub(super) optimizer: Optimizer,
     pub(super) rate: LearningRate,
     pub(super) batch: usize,
@@ -54,6 +57,7 @@ impl Trainer {
     pub fn new(machine: &Machine) -> Self {
         Trainer {
             machine: machine.clone(),
+            engine: None,
             optimizer: Optimizer::SGD,
             rate: LearningRate::constant(0.1),
             batch: 64,
@@ -74,6 +78,12 @@ impl Trainer {
             kept_plans: None,
             notes: BTreeMap::new(),
         }
+    }
+
+    /// Training by an engine that others use, too, such as the workers of a
+    /// [`Runtime`](dahl_runtime::Runtime::pool), instead of workers that are started for each call.
+    pub fn on(engine: Arc<dyn Engine>) -> Self {
+        Trainer { engine: Some(Arc::clone(&engine)), ..Trainer::new(engine.machine()) }
     }
 
     /// Plain stochastic gradient descent with this learning rate.

@@ -10,7 +10,7 @@ use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
 use crate::op::Float;
-use dahl_runtime::engine::{Outputs, Pool, Ports, Session, Store, Workspace};
+use dahl_runtime::engine::{Engine, Outputs, Ports, Session, Store, Workspace, native};
 use dahl_runtime::plan::{PlanFile, Planned};
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ pub(super) struct Workbench<'a, T> {
     pub state: State,
     /// The plans of the steps that are prepared.
     pub plans: PlanFile,
-    pool: Arc<Pool>,
+    engine: Arc<dyn Engine>,
     /// Steps of different kinds run in turn, so they share their memory.
     pub workspace: Workspace,
     element: PhantomData<T>,
@@ -38,11 +38,14 @@ impl<'a, T: Float> Workbench<'a, T> {
     pub fn new(trainer: &'a Trainer, model: &'a Sequential, data: &'a Dataset) -> Result<Self> {
         let mut store = Store::new();
         let state = State::new::<T>(&mut store, trainer, model, data)?;
-        let pool = Arc::new(Pool::new(&trainer.machine)?);
+        let engine = match &trainer.engine {
+            Some(engine) => Arc::clone(engine),
+            None => native(&trainer.machine)?,
+        };
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         let workspace = Workspace::new();
-        Ok(Workbench { trainer, model, data, store, state, plans, pool, workspace, element: PhantomData })
+        Ok(Workbench { trainer, model, data, store, state, plans, engine, workspace, element: PhantomData })
     }
 
     /// The images of a part in an order, for the steps that follow.
@@ -131,7 +134,7 @@ impl<'a, T: Float> Workbench<'a, T> {
         // Only full training steps are traced: they are what a run consists of.
         let is_full = kind == StepKind::Train && n == self.batches(Part::Train)[0];
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
-        let mut session = Session::new_in(&self.workspace, &self.pool, &lowered, &plan, trace_capacity)?;
+        let mut session = Session::new_in(&self.workspace, &self.engine, &lowered, &plan, trace_capacity)?;
         session.set_watchdog(self.trainer.watchdog);
         let memory = plan.memory();
         let plan = PlanSummary {

@@ -1,0 +1,167 @@
+//! The native engine: a pool of worker threads, which replay a plan or take tasks as they become ready.
+
+#![expect(unsafe_code, reason = "implements the engine")]
+
+use super::bound::BoundGraph;
+use super::dynamic::Dynamic;
+use super::executor::Executor;
+use super::memory::Store;
+use super::pool::{Pool, WorkSource};
+use super::replay::Replay;
+use super::rings::Rings;
+use super::runner::Runner;
+use super::steps::{Engine, Steps};
+use super::watchdog::stuck;
+use super::workspace::{Lease, Workspace};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{Lowered, Role};
+use crate::machine::Machine;
+use crate::plan::{Order, Plan};
+use crate::schedule::{self, Scheduler, SchedulerKind};
+use crate::sync::Arc;
+use crate::trace::{Clock, Trace};
+use std::time::Duration;
+
+/// The native engine for a machine: one thread per unit.
+pub fn native(machine: &Machine) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Pool::new(machine)?))
+}
+
+// SAFETY: replay and dynamic runs execute each task of a released step once, when everything it waits for has
+// happened (see their headers), through `BoundGraph::execute`, which takes addresses from the memory plan.
+unsafe impl Engine for Pool {
+    fn machine(&self) -> &Machine {
+        Pool::machine(self)
+    }
+
+    fn bind(
+        self: Arc<Self>,
+        lowered: &Lowered,
+        plan: &Plan,
+        workspace: &Workspace,
+        trace_capacity: usize,
+    ) -> Result<Box<dyn Steps>> {
+        if let Some(placement) = plan.placement().filter(|p| p.order.len() != self.n_workers()) {
+            let (planned, there) = (placement.order.len(), self.n_workers());
+            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        plan.check(lowered)?;
+        let (memory, machine) = (plan.memory(), Pool::machine(&self));
+        let graph = Arc::new(BoundGraph::new(lowered, memory, machine, trace_capacity, workspace)?);
+        let edges = [&lowered.edges[..], &memory.edges[..]].concat();
+        let executor: Arc<dyn Executor> = match plan.order() {
+            Order::Planned(placement) => {
+                Arc::new(Replay::new(Arc::clone(&graph), placement, &edges, self.bell()))
+            }
+            Order::Open(kind) => {
+                let scheduler = scheduler(*kind, lowered, machine);
+                let n_tasks = lowered.tasks.len();
+                Arc::new(Dynamic::new(Arc::clone(&graph), n_tasks, &edges, scheduler, self.bell()))
+            }
+        };
+        let source = Arc::clone(&executor) as Arc<dyn WorkSource>;
+        self.attach(Arc::clone(&source));
+        let (rings, clock) = (Rings::new(lowered), Clock::start());
+        Ok(Box::new(NativeSteps { pool: self, graph, executor, source, rings, lease: None, clock }))
+    }
+}
+
+/// The scheduler of a dynamic run.
+fn scheduler(kind: SchedulerKind, lowered: &Lowered, machine: &Machine) -> Box<dyn Scheduler> {
+    let priorities = schedule::priorities(lowered, machine);
+    match kind {
+        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities)),
+        SchedulerKind::Steal => {
+            let shares = lowered.shares(machine);
+            let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
+            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len()))
+        }
+    }
+}
+
+/// A graph that workers of a pool execute.
+struct NativeSteps {
+    pool: Arc<Pool>,
+    graph: Arc<BoundGraph>,
+    executor: Arc<dyn Executor>,
+    source: Arc<dyn WorkSource>,
+    rings: Rings,
+    /// Nobody else uses the workspace during a run.
+    lease: Option<Lease>,
+    clock: Clock,
+}
+
+// SAFETY: see `Engine for Pool`. Workers are between tasks when no step is released, and `bind` points at the
+// store and the workspace for as long as the lease lasts.
+unsafe impl Steps for NativeSteps {
+    fn begin(&mut self, store: &mut Store) -> Result<()> {
+        self.lease = Some(self.graph.bind(store)?);
+        // SAFETY: the memory plan has room for all versions of a ring, in memory that the lease keeps.
+        unsafe { self.rings.set_addresses(|buffer| self.graph.host_address(buffer)) };
+        Ok(())
+    }
+
+    fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    fn own_ports(&self, step: u64) {
+        self.rings.buffers(Role::Port).for_each(|buffer| self.graph.own(buffer, step));
+    }
+
+    fn fetch_outputs(&self, step: u64) {
+        self.rings.buffers(Role::Output).for_each(|buffer| self.graph.fetch(buffer, step));
+    }
+
+    fn release(&self, step: u64) {
+        self.executor.release(step);
+    }
+
+    fn finished(&self) -> u64 {
+        self.executor.finished()
+    }
+
+    fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
+        self.executor.wait(steps, limit)
+    }
+
+    fn end(&mut self, _store: &mut Store) {
+        self.graph.flush_state();
+        self.lease = None;
+    }
+
+    fn give_up(&mut self, store: &mut Store) {
+        self.graph.keep(store.abandon());
+        self.pool.abandon();
+        if let Some(mut lease) = self.lease.take() {
+            lease.lose();
+        }
+    }
+
+    fn runner(&self) -> &Runner {
+        &self.graph.runner
+    }
+
+    fn stuck(&self, limit: Duration) -> Error {
+        let looks = self.graph.runner.looks();
+        stuck(&self.graph.runner, limit, &looks, &self.executor.blocked(&looks), &self.clock)
+    }
+
+    fn take_events(&mut self, trace: &mut Trace) {
+        trace.ticks_per_second = self.clock.ticks_per_second();
+        for taken in self.graph.take_events() {
+            trace.workers.push(taken.events);
+            trace.transfers.push(taken.transfers);
+            trace.n_dropped.push(taken.n_dropped);
+        }
+        // The program executes no tasks.
+        trace.workers.pop();
+    }
+}
+
+impl Drop for NativeSteps {
+    fn drop(&mut self) {
+        self.pool.detach(&self.source);
+    }
+}

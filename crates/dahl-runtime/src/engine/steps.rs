@@ -1,0 +1,102 @@
+//! The boundary between a run and whoever executes it: what an engine promises, and what it is asked.
+//!
+//! An [`Engine`] binds a planned graph, and gives back [`Steps`] that a [`Session`](super::Session) runs: it
+//! lends them the store, has ports filled, releases steps, waits, and has outputs read. Sessions, training
+//! and tools know nothing else of an engine, so worker threads, a virtual clock or somebody else's runtime
+//! are alike to them.
+//!
+//! An engine of another crate finds here and beside it what it needs: a [`Runner`] calls kernels, turns
+//! panics into errors and records events; [`Rings`] are the addresses of ports and outputs; a
+//! [`Store`] has the state, a [`Workspace`] the memory of steps.
+
+#![expect(unsafe_code, reason = "implementing an engine is a promise")]
+
+use super::memory::Store;
+use super::rings::Rings;
+use super::runner::Runner;
+use super::workspace::Workspace;
+use crate::error::{Error, Result};
+use crate::graph::Lowered;
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::sync::Arc;
+use crate::trace::Trace;
+use std::fmt;
+use std::time::Duration;
+
+/// Something that executes planned graphs on the units of a machine.
+///
+/// # Safety
+/// Kernels are called with the addresses that an engine chooses, and may do anything there. Whoever
+/// implements it promises, for every step that was released, that each task is executed exactly once, after
+/// everything that it depends on by the edges of the graph and of the plan; that kernels get addresses as
+/// [`Runner::call`] asks for; and that the [`Steps`] it makes keep what their methods say.
+pub unsafe trait Engine: Send + Sync {
+    /// The machine whose units execute tasks.
+    fn machine(&self) -> &Machine;
+
+    /// Makes a planned graph ready to run: takes what memory the plan asks for from the workspace, and keeps
+    /// the newest `trace_capacity` events of each unit. Refuses a plan that is not for this graph and
+    /// machine.
+    fn bind(
+        self: Arc<Self>,
+        lowered: &Lowered,
+        plan: &Plan,
+        workspace: &Workspace,
+        trace_capacity: usize,
+    ) -> Result<Box<dyn Steps>>;
+}
+
+impl fmt::Debug for dyn Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("machine", self.machine()).finish_non_exhaustive()
+    }
+}
+
+/// The steps of a graph that an engine has bound. Steps are numbered from 0 over all runs, and finish in
+/// order.
+///
+/// # Safety
+/// As for [`Engine`], whose promise this is a part of: between [`Steps::begin`] and [`Steps::end`] tasks
+/// touch the arrays of the store and the memory of the workspace, and at no other time; what
+/// [`Steps::rings`] points at is valid in between, and no task touches a version of a port or an output
+/// while the program may (see [`Rings`]).
+pub unsafe trait Steps: Send {
+    /// Begins a run on the arrays of a store, which nobody else uses until its end. Refuses a store that
+    /// lacks the state of the graph, and a workspace that is in use.
+    fn begin(&mut self, store: &mut Store) -> Result<()>;
+
+    /// The ports and outputs in the host's memory.
+    fn rings(&self) -> &Rings;
+
+    /// Notes that the program is about to fill the ports of a step, none of whose tasks is released.
+    fn own_ports(&self, step: u64);
+
+    /// Brings the outputs of a finished step into the host's memory, for the program.
+    fn fetch_outputs(&self, step: u64);
+
+    /// Lets all steps before `step` be executed.
+    fn release(&self, step: u64);
+
+    /// Steps that are finished.
+    fn finished(&self) -> u64;
+
+    /// Sleeps until `steps` steps are finished, for at most `limit`. Returns whether they are.
+    fn wait(&self, steps: u64, limit: Option<Duration>) -> bool;
+
+    /// Ends a run, all released steps of which are finished: state is back in the store.
+    fn end(&mut self, store: &mut Store);
+
+    /// Gives up a run whose tasks may never finish. What they work on is taken out of the store and kept for
+    /// them.
+    fn give_up(&mut self, store: &mut Store);
+
+    /// Whoever calls kernels, for failures, cancelling and watching.
+    fn runner(&self) -> &Runner;
+
+    /// Says what a run is stuck in, in which no task has finished for so long.
+    fn stuck(&self, limit: Duration) -> Error;
+
+    /// Adds the events since the last call to a trace, with the length of its ticks.
+    fn take_events(&mut self, trace: &mut Trace);
+}
