@@ -1,4 +1,5 @@
-//! The kernels that lowering itself inserts: assembling a region from tiles, and reducing partial results.
+//! The kernels that lowering itself inserts: assembling a region from tiles, which also carries state from
+//! version to version, and reducing partial results.
 
 use super::{Call, Kernel};
 use crate::codelet::relation::Accumulate;
@@ -7,9 +8,11 @@ use crate::shape::{Dtype, Element, PerElement};
 
 /// The name of the assembling task in plans and traces.
 pub const ASSEMBLE: &str = "assemble";
+/// The name, in plans and traces, of the task that copies state to the version of the next step.
+pub const CARRY: &str = "carry";
 /// The name of the reducing task in plans and traces.
 pub const REDUCE: &str = "reduce";
-/// The version of both.
+/// The version of all of them.
 pub const VERSION: u32 = 2;
 
 /// Copies the region of every input into the one output, whatever their layouts: halos, tiles of another

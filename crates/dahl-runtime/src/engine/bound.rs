@@ -4,18 +4,18 @@
 
 #![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
 
-use super::coherence::Coherence;
+use super::coherence::{Coherence, Stale};
 use super::local::PerWorker;
 use super::memory::{Held, Store};
 use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Block, BufferKind, Lowered, Place};
+use crate::graph::{Buffer, BufferKind, Lowered, Place};
 use crate::machine::{HOST, Machine, MemoryId};
 use crate::plan::MemoryPlan;
 use crate::shape::Dtype;
-use crate::sync::atomic::{AtomicPtr, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::trace::recorder::Taken;
 use std::ptr;
@@ -33,6 +33,46 @@ struct Memory {
     addresses: Vec<AtomicPtr<u8>>,
 }
 
+/// The versions of a buffer, one after the other in memory.
+struct Versions {
+    /// How many there are.
+    count: u64,
+    /// Bytes from one to the next; 0 where there is one.
+    stride: usize,
+    /// Whether every step has its own. What no task writes is the same for all steps.
+    advances: bool,
+    /// The version of step 0, which for state follows from the store at the beginning of a run.
+    first: AtomicU64,
+    /// The oldest age that a task reads.
+    oldest: usize,
+}
+
+impl Versions {
+    fn new(lowered: &Lowered, buffer: usize, is_written: bool, oldest: usize) -> Self {
+        let Buffer { bytes, kind, versions, .. } = lowered.buffers[buffer];
+        let stride = if versions == 1 { 0 } else { bytes.next_multiple_of(ALIGN) };
+        let advances = is_written || !matches!(kind, BufferKind::State(_));
+        Versions { count: versions as u64, stride, advances, first: AtomicU64::new(0), oldest }
+    }
+
+    /// A run begins with step `first`, and the newest version is the one that the step before it left.
+    fn begin(&self, newest: usize, first: u64) {
+        let after =
+            if self.advances { newest as u64 + 1 + self.count - first % self.count } else { newest as u64 };
+        self.first.store(after % self.count, Ordering::Relaxed);
+    }
+
+    /// The version that a step uses for what was written `age` steps before.
+    #[inline(always)]
+    fn number(&self, step: u64, age: usize) -> usize {
+        if self.stride == 0 {
+            return 0;
+        }
+        let step = if self.advances { step } else { 0 };
+        ((step + self.first.load(Ordering::Relaxed) + self.count - age as u64) % self.count) as usize
+    }
+}
+
 /// A lowered graph with its memory.
 pub(super) struct BoundGraph {
     pub runner: Runner,
@@ -44,9 +84,7 @@ pub(super) struct BoundGraph {
     is_written: Vec<bool>,
     /// Bytes of each buffer's version.
     sizes: Vec<usize>,
-    /// Bytes from one version of a buffer to the next; 0 where there is one version.
-    strides: Vec<usize>,
-    depth: u64,
+    versions: Vec<Versions>,
     memories: Vec<Memory>,
     /// The arenas.
     workspace: Workspace,
@@ -75,7 +113,7 @@ impl BoundGraph {
             for (offset, buffer) in offsets.iter_mut().zip(&lowered.buffers) {
                 if offset.is_none() && memory != HOST {
                     *offset = Some(end);
-                    end += buffer.bytes.next_multiple_of(ALIGN);
+                    end += buffer.bytes.next_multiple_of(ALIGN) * buffer.versions;
                 }
             }
             let addresses = offsets.iter().map(|_| AtomicPtr::new(ptr::null_mut())).collect();
@@ -83,13 +121,14 @@ impl BoundGraph {
             bytes.push(end);
         }
         workspace.reserve(&bytes)?;
-        let stride = |buffer: usize| match lowered.buffers[buffer].kind {
-            BufferKind::Ring => lowered.buffers[buffer].bytes.next_multiple_of(ALIGN),
-            _ => 0,
-        };
-        let mut is_written = vec![false; lowered.buffers.len()];
-        let accesses = lowered.tasks.iter().flat_map(|task| &task.accesses);
-        accesses.filter(|access| access.writes).for_each(|access| is_written[access.buffer] = true);
+        let (mut is_written, mut oldest) =
+            (vec![false; lowered.buffers.len()], vec![0; lowered.buffers.len()]);
+        for access in lowered.tasks.iter().flat_map(|task| &task.accesses) {
+            is_written[access.buffer] |= access.writes;
+            oldest[access.buffer] = access.age.max(oldest[access.buffer]);
+        }
+        let versions = |buffer: usize| Versions::new(lowered, buffer, is_written[buffer], oldest[buffer]);
+        let versions = (0..lowered.buffers.len()).map(versions).collect();
         let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
         Ok(BoundGraph {
             runner: Runner::new(lowered, units.len(), trace_capacity, n_memories > 1),
@@ -98,8 +137,7 @@ impl BoundGraph {
             dtypes: lowered.buffers.iter().map(|buffer| buffer.dtype).collect(),
             is_written,
             sizes: lowered.buffers.iter().map(|buffer| buffer.bytes).collect(),
-            strides: (0..lowered.buffers.len()).map(stride).collect(),
-            depth: lowered.depth as u64,
+            versions,
             memories,
             workspace: workspace.clone(),
             memory_of: units.iter().map(|unit| unit.memory).collect(),
@@ -109,19 +147,22 @@ impl BoundGraph {
         })
     }
 
-    /// Points the state buffers at the store's arrays, and all others into the workspace.
+    /// Points the state buffers at the store's arrays, and all others into the workspace, for a run that
+    /// begins with step `first`.
     ///
     /// The caller keeps the store exclusively borrowed, and the lease, until the run is over.
-    pub fn bind(&self, store: &mut Store) -> Result<Lease> {
+    pub fn bind(&self, store: &mut Store, first: u64) -> Result<Lease> {
         for (i, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };
             if self.is_written[i] {
                 store.own(id)?;
             }
-            let is_same = store.dtype(id) == Some(self.dtypes[i]);
+            let is_same = store.dtype(id) == Some(self.dtypes[i])
+                && store.versions(id) as u64 == self.versions[i].count;
             match store.raw(id) {
                 Some((pointer, bytes)) if is_same && bytes == self.sizes[i] => {
                     self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
+                    self.versions[i].begin(store.newest(id), first);
                 }
                 _ if store.is_lost() => {
                     let message =
@@ -131,7 +172,7 @@ impl BoundGraph {
                 _ => return Err(Error::new(ErrorKind::Usage, "the graph was recorded for another store")),
             }
         }
-        self.workspace.enter(|memory, base| {
+        let lease = self.workspace.enter(|memory, base| {
             // The workspace may have memories that only others need.
             let Some(Memory { offsets, addresses }) = self.memories.get(memory) else { return };
             for (offset, address) in offsets.iter().zip(addresses) {
@@ -139,7 +180,37 @@ impl BoundGraph {
                     address.store(base.wrapping_add(*offset), Ordering::Relaxed);
                 }
             }
-        })
+        })?;
+        self.clear_past(first);
+        Ok(lease)
+    }
+
+    /// Makes zero what steps before the first one of a run left, as far as it is read and not state.
+    fn clear_past(&self, first: u64) {
+        for (buffer, versions) in self.versions.iter().enumerate() {
+            if versions.oldest == 0 || matches!(self.kinds[buffer], BufferKind::State(_)) {
+                continue;
+            }
+            for age in 1..=versions.oldest {
+                let version = versions.number(first, age);
+                // SAFETY: the version lies in the host's arena, which has room for it, and no task runs.
+                unsafe { self.address(HOST, buffer, version).write_bytes(0, self.sizes[buffer]) };
+                if let Some(coherence) = &self.coherence {
+                    coherence.own_buffer(buffer, version);
+                }
+            }
+        }
+    }
+
+    /// Tells the store that so many steps of a run have written their versions of the state.
+    pub fn advance_state(&self, store: &mut Store, steps: u64) {
+        for (kind, versions) in self.kinds.iter().zip(&self.versions) {
+            if let BufferKind::State(id) = *kind
+                && versions.advances
+            {
+                store.advance(id, steps);
+            }
+        }
     }
 
     /// Keeps the memory of a store for kernels that may still be using it.
@@ -157,11 +228,11 @@ impl BoundGraph {
         self.memory_of[worker]
     }
 
+    /// First byte of a version of a buffer.
     #[inline(always)]
-    fn address(&self, memory: MemoryId, buffer: usize, step: u64) -> *mut u8 {
-        let stride = self.strides[buffer];
-        let version = if stride == 0 { 0 } else { (step % self.depth) as usize * stride };
-        self.memories[memory].addresses[buffer].load(Ordering::Relaxed).wrapping_add(version)
+    fn address(&self, memory: MemoryId, buffer: usize, version: usize) -> *mut u8 {
+        let first = self.memories[memory].addresses[buffer].load(Ordering::Relaxed);
+        first.wrapping_add(version * self.versions[buffer].stride)
     }
 
     /// Executes a task of a step on a worker. After a failure, tasks are passed over.
@@ -176,8 +247,9 @@ impl BoundGraph {
         }
         let memory = self.memory_of[worker];
         if let Some(coherence) = &self.coherence {
-            coherence.prepare(task, step, memory, |number, block, from, step| {
-                self.runner.transfer(worker, number, from, step, || self.copy(block, from, memory, step));
+            let version = |buffer: usize, age| self.versions[buffer].number(step, age);
+            coherence.prepare(task, memory, version, |stale| {
+                self.runner.transfer(worker, stale.number, stale.from, step, || self.copy(&stale, memory));
             });
         }
         // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are
@@ -186,16 +258,20 @@ impl BoundGraph {
         unsafe {
             self.scratch.with(worker, |Addresses(addresses)| {
                 addresses.clear();
-                let of = |place: &Place| self.address(memory, place.buffer, step).wrapping_add(place.offset);
+                let of = |place: &Place| {
+                    let version = self.versions[place.buffer].number(step, place.age);
+                    self.address(memory, place.buffer, version).wrapping_add(place.offset)
+                };
                 addresses.extend(self.places[task].iter().map(of));
                 self.runner.call(worker, task, step, addresses);
             });
         }
     }
 
-    fn copy(&self, block: &Block, from: MemoryId, to: MemoryId, step: u64) {
-        let source = self.address(from, block.buffer, step).wrapping_add(block.range.start);
-        let target = self.address(to, block.buffer, step).wrapping_add(block.range.start);
+    fn copy(&self, stale: &Stale<'_>, to: MemoryId) {
+        let &Stale { block, version, from, .. } = stale;
+        let source = self.address(from, block.buffer, version).wrapping_add(block.range.start);
+        let target = self.address(to, block.buffer, version).wrapping_add(block.range.start);
         // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source is
         // valid and only read by others; the target is invalid, so nobody uses it, and its block is locked.
         unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
@@ -209,25 +285,34 @@ impl BoundGraph {
     /// Notes that the program writes a buffer's version of a step.
     pub fn own(&self, buffer: usize, step: u64) {
         if let Some(coherence) = &self.coherence {
-            coherence.own_buffer(buffer, step);
+            coherence.own_buffer(buffer, self.versions[buffer].number(step, 0));
         }
     }
 
     /// Brings a buffer's version of a step into the host's memory, for the program.
     pub fn fetch(&self, buffer: usize, step: u64) {
-        let Some(coherence) = &self.coherence else { return };
-        coherence.fetch_buffer(buffer, step, |number, block, from, step| {
+        if let Some(coherence) = &self.coherence {
+            self.fetch_version(coherence, buffer, self.versions[buffer].number(step, 0), step);
+        }
+    }
+
+    fn fetch_version(&self, coherence: &Coherence, buffer: usize, version: usize, step: u64) {
+        coherence.fetch_buffer(buffer, version, |stale| {
             let program = self.runner.program();
-            self.runner.transfer(program, number, from, step, || self.copy(block, from, HOST, step));
+            self.runner.transfer(program, stale.number, stale.from, step, || self.copy(&stale, HOST));
         });
     }
 
     /// Brings all state back into the host's memory, and makes it valid only there.
     pub fn flush_state(&self) {
+        let Some(coherence) = &self.coherence else { return };
         for (buffer, kind) in self.kinds.iter().enumerate() {
-            if matches!(kind, BufferKind::State(_)) {
-                self.fetch(buffer, 0);
-                self.own(buffer, 0);
+            if !matches!(kind, BufferKind::State(_)) {
+                continue;
+            }
+            for version in 0..self.versions[buffer].count as usize {
+                self.fetch_version(coherence, buffer, version, 0);
+                coherence.own_buffer(buffer, version);
             }
         }
     }

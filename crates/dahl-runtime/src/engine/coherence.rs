@@ -20,9 +20,18 @@ const LOCKED: u32 = 1 << MAX_MEMORIES;
 /// The blocks of a lowered graph and where they are valid.
 pub(super) struct Coherence {
     blocks: Blocks,
-    /// First state and number of versions of each block.
-    versions: Vec<(usize, usize)>,
+    /// For each block, the state of its first version.
+    first: Vec<usize>,
     states: Vec<AtomicU32>,
+}
+
+/// A version of a block that is invalid where it is needed.
+pub(super) struct Stale<'a> {
+    pub number: usize,
+    pub block: &'a Block,
+    pub version: usize,
+    /// A memory in which it is valid.
+    pub from: MemoryId,
 }
 
 impl Coherence {
@@ -30,56 +39,55 @@ impl Coherence {
     pub fn new(lowered: &Lowered) -> Self {
         let blocks = lowered.blocks();
         let mut n_states = 0;
-        let version = |block: &Block| {
-            let (first, count) = (n_states, lowered.versions(block.buffer));
-            n_states += count;
-            (first, count)
+        let first = |block: &Block| {
+            n_states += lowered.versions(block.buffer);
+            n_states - lowered.versions(block.buffer)
         };
-        let versions = blocks.blocks.iter().map(version).collect();
+        let first = blocks.blocks.iter().map(first).collect();
         let states = (0..n_states).map(|_| AtomicU32::new(1 << HOST)).collect();
-        Coherence { blocks, versions, states }
+        Coherence { blocks, first, states }
     }
 
-    /// Prepares everything that a task touches for a unit that computes in `memory`. `copy` is given the
-    /// block's number, the block, the memory it is valid in, and the step.
+    /// Prepares everything that a task touches for a unit that computes in `memory`. `version` says which
+    /// version of a buffer an age is now; `copy` is given a block to copy.
     pub fn prepare(
         &self,
         task: usize,
-        step: u64,
         memory: MemoryId,
-        copy: impl Fn(usize, &Block, MemoryId, u64),
+        version: impl Fn(usize, usize) -> usize,
+        copy: impl Fn(Stale<'_>),
     ) {
         for used in &self.blocks.uses[task] {
+            let version = version(self.blocks.blocks[used.block].buffer, used.age);
             if used.reads {
-                self.fetch(used.block, step, memory, &copy);
+                self.fetch(used.block, version, memory, &copy);
             }
             if used.writes {
-                self.own(used.block, step, memory);
+                self.own(used.block, version, memory);
             }
         }
     }
 
-    /// Makes all of a buffer's version of `step` valid in the host's memory.
-    pub fn fetch_buffer(&self, buffer: usize, step: u64, copy: impl Fn(usize, &Block, MemoryId, u64)) {
+    /// Makes all of a version of a buffer valid in the host's memory.
+    pub fn fetch_buffer(&self, buffer: usize, version: usize, copy: impl Fn(Stale<'_>)) {
         for block in self.blocks.of_buffer[buffer].clone() {
-            self.fetch(block, step, HOST, &copy);
+            self.fetch(block, version, HOST, &copy);
         }
     }
 
-    /// Notes that the host wrote a buffer's version of `step`.
-    pub fn own_buffer(&self, buffer: usize, step: u64) {
+    /// Notes that the host wrote a version of a buffer.
+    pub fn own_buffer(&self, buffer: usize, version: usize) {
         for block in self.blocks.of_buffer[buffer].clone() {
-            self.own(block, step, HOST);
+            self.own(block, version, HOST);
         }
     }
 
-    fn state(&self, block: usize, step: u64) -> &AtomicU32 {
-        let (first, count) = self.versions[block];
-        &self.states[first + (step % count as u64) as usize]
+    fn state(&self, block: usize, version: usize) -> &AtomicU32 {
+        &self.states[self.first[block] + version]
     }
 
-    fn fetch(&self, block: usize, step: u64, memory: MemoryId, copy: &impl Fn(usize, &Block, MemoryId, u64)) {
-        let state = self.state(block, step);
+    fn fetch(&self, number: usize, version: usize, memory: MemoryId, copy: &impl Fn(Stale<'_>)) {
+        let state = self.state(number, version);
         loop {
             let now = state.load(Ordering::Acquire);
             if now & LOCKED != 0 {
@@ -88,14 +96,15 @@ impl Coherence {
                 return;
             } else if state.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                copy(block, &self.blocks.blocks[block], now.trailing_zeros() as MemoryId, step);
+                let (block, from) = (&self.blocks.blocks[number], now.trailing_zeros() as MemoryId);
+                copy(Stale { number, block, version, from });
                 state.store(now | 1 << memory, Ordering::Release);
                 return;
             }
         }
     }
 
-    fn own(&self, block: usize, step: u64, memory: MemoryId) {
-        self.state(block, step).store(1 << memory, Ordering::Release);
+    fn own(&self, block: usize, version: usize, memory: MemoryId) {
+        self.state(block, version).store(1 << memory, Ordering::Release);
     }
 }

@@ -3,13 +3,23 @@
 //! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it
 //! makes ready goes to the scheduler.
 //!
-//! Every task counts down its predecessors. Steps overlap, so the counters exist in three *generations*, used
-//! in turn: step `s` uses generation `s % 3`. A step is *admitted* when the step before the previous one is
-//! complete, so at most two steps are under way; the third generation is the one whose counters already take
-//! the countdowns from the younger of these two. A generation is set up again when its step is complete,
-//! which is before the step that counts down into it can be admitted. Tasks without a predecessor in their
-//! own step wait for the admission. Steps complete in order, because a step's completion is one of the things
-//! the next one's completion counts.
+//! Every task counts down its predecessors. Steps overlap, so the counters exist in G *generations*, used in
+//! turn: step `s` uses generation `s % G`. Let W be the steps that may be under way
+//! ([`steps_under_way`](crate::schedule::steps_under_way)), and D the steps that the longest edge reaches back.
+//! W + D generations suffice:
+//!
+//! - A step is *admitted* when the step W before it is complete. Tasks without a predecessor in their own step
+//!   wait for the admission, and so all tasks do. If steps below `c` are complete, only tasks of steps from
+//!   `c` to below `c + W` run.
+//! - They count down into steps from `c` to below `c + W + D`, which have generations of their own.
+//! - The generation of step `s` is set up again, for step `s + G`, when step `s` is complete and before that is
+//!   told. Whoever counts down into step `s + G` belongs to a step from `s + G - D` on, which is at least
+//!   `s + W`, and was admitted after that.
+//!
+//! Steps complete in order, because a step's completion is one of the things the next one's completion counts.
+//! Where edges reach back one step, W is 2 and D is 1. G is rounded up to a power of two, so that nobody
+//! divides. Schedulers see the *turn* of a step, its number modulo W, rounded up likewise. Of the steps under
+//! way each has its own, so the step of a task that was taken and has not run follows from its turn.
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -20,13 +30,11 @@ use super::pool::WorkSource;
 use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
-use crate::schedule::Scheduler;
+use crate::schedule::{Scheduler, longest_distance, n_turns, steps_under_way};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, lock};
 use crate::trace::recorder::Look;
 use std::time::Duration;
-
-const GENERATIONS: u64 = 3;
 
 /// What has been let in, decided under a lock that is taken once per step.
 #[derive(Default)]
@@ -39,15 +47,23 @@ struct Gate {
 pub(super) struct Dynamic {
     program: Arc<BoundGraph>,
     n_tasks: usize,
-    /// Tasks that follow each task, with the distance in steps (0 or 1).
+    /// Steps that may be under way.
+    window: u64,
+    /// Turns less one: the bits of a step's number that are its turn.
+    turn_bits: u64,
+    /// Generations less one: the bits of a step's number that are its generation.
+    generation_bits: u64,
+    /// Tasks that follow each task, with the distance in steps.
     successors: Vec<Vec<(u32, u64)>>,
-    /// Number of predecessors in the same and in the previous step, with the admission counted among the
-    /// former.
-    predecessors: Vec<(u32, u32)>,
+    /// Number of predecessors of each task in a step that has all others before it, with the admission counted
+    /// among them.
+    predecessors: Vec<u32>,
     /// The tasks that wait for the admission of their step.
     roots: Vec<u32>,
+    /// Of each generation, what each task still waits for.
     pending: Vec<AtomicU32>,
-    remaining: [AtomicU32; GENERATIONS as usize],
+    /// Of each generation, what its step's completion still waits for.
+    remaining: Vec<AtomicU32>,
     complete: AtomicU64,
     gate: Mutex<Gate>,
     scheduler: Box<dyn Scheduler>,
@@ -64,66 +80,82 @@ impl Dynamic {
         scheduler: Box<dyn Scheduler>,
         workers_bell: Arc<Bell>,
     ) -> Self {
+        let (window, distance) = (steps_under_way(edges), longest_distance(edges));
+        let n_generations = (window + distance).next_power_of_two();
         let mut successors = vec![Vec::new(); n_tasks];
-        let mut predecessors = vec![(0, 0); n_tasks];
+        let mut predecessors = vec![0; n_tasks];
+        let mut is_root = vec![true; n_tasks];
         let mut pairs: Vec<(u32, u32, u32)> = edges.iter().map(|e| (e.from, e.to, e.distance)).collect();
         pairs.sort_unstable();
         pairs.dedup();
-        for (from, to, distance) in pairs {
-            assert!(distance <= 1, "edges reach at most one step");
+        for &(from, to, distance) in &pairs {
             successors[from as usize].push((to, u64::from(distance)));
-            let (same, previous) = &mut predecessors[to as usize];
-            *(if distance == 0 { same } else { previous }) += 1;
+            predecessors[to as usize] += 1;
+            is_root[to as usize] &= distance > 0;
         }
-        let mut roots = Vec::new();
-        for (task, (same, _)) in predecessors.iter_mut().enumerate() {
-            if *same == 0 {
-                *same = 1;
-                roots.push(task as u32);
-            }
-        }
+        let roots: Vec<u32> = (0..n_tasks as u32).filter(|&task| is_root[task as usize]).collect();
+        roots.iter().for_each(|&task| predecessors[task as usize] += 1);
         let dynamic = Dynamic {
             program,
             n_tasks,
+            window: window as u64,
+            turn_bits: n_turns(window) as u64 - 1,
+            generation_bits: n_generations as u64 - 1,
             successors,
             predecessors,
             roots,
-            pending: (0..n_tasks * GENERATIONS as usize).map(|_| AtomicU32::new(0)).collect(),
-            remaining: Default::default(),
+            pending: (0..n_tasks * n_generations).map(|_| AtomicU32::new(0)).collect(),
+            remaining: (0..n_generations).map(|_| AtomicU32::new(0)).collect(),
             complete: AtomicU64::new(0),
             gate: Mutex::default(),
             scheduler,
             workers_bell,
             host: Waiter::new(),
         };
-        for step in 0..GENERATIONS {
+        for step in 0..n_generations as u64 {
             dynamic.set_up(step);
         }
+        // Nothing comes before the first step.
+        for (_, to, distance) in pairs {
+            for step in 0..u64::from(distance) {
+                dynamic.pending[dynamic.slot(step, to as usize)].fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        dynamic.remaining[0].fetch_sub(1, Ordering::Relaxed);
         dynamic
     }
 
     /// Sets the counters of a step's generation. Nobody may be using that generation.
     fn set_up(&self, step: u64) {
         let first = self.slot(step, 0);
-        for (counter, (same, previous)) in self.pending[first..].iter().zip(&self.predecessors) {
-            counter.store(same + if step > 0 { *previous } else { 0 }, Ordering::Relaxed);
+        for (counter, &predecessors) in self.pending[first..].iter().zip(&self.predecessors) {
+            counter.store(predecessors, Ordering::Relaxed);
         }
         // The completion of the previous step counts too, so that steps complete in order.
-        let before = u32::from(step > 0);
-        self.remaining[(step % GENERATIONS) as usize].store(self.n_tasks as u32 + before, Ordering::Relaxed);
+        self.remaining[self.generation(step)].store(self.n_tasks as u32 + 1, Ordering::Relaxed);
+    }
+
+    fn generation(&self, step: u64) -> usize {
+        (step & self.generation_bits) as usize
     }
 
     fn slot(&self, step: u64, task: usize) -> usize {
-        (step % GENERATIONS) as usize * self.n_tasks + task
+        self.generation(step) * self.n_tasks + task
+    }
+
+    fn turn(&self, step: u64) -> usize {
+        (step & self.turn_bits) as usize
     }
 
     /// Admits what may be admitted.
     fn admit(&self) {
         let mut gate = lock(&self.gate);
-        while gate.admitted < gate.released && gate.admitted < self.complete.load(Ordering::Acquire) + 2 {
+        while gate.admitted < gate.released
+            && gate.admitted < self.complete.load(Ordering::Acquire) + self.window
+        {
             for &task in &self.roots {
                 if self.count_down(gate.admitted, task) {
-                    self.scheduler.push(task, turn(gate.admitted), None);
+                    self.scheduler.push(task, self.turn(gate.admitted), None);
                 }
             }
             gate.admitted += 1;
@@ -153,7 +185,7 @@ impl Dynamic {
             if next.is_none() {
                 next = Some((successor, step));
             } else {
-                self.scheduler.push(successor, turn(step), Some(worker));
+                self.scheduler.push(successor, self.turn(step), Some(worker));
                 offered = true;
             }
         }
@@ -166,8 +198,8 @@ impl Dynamic {
 
     /// One thing less that the completion of `step` waits for.
     fn finish_one(&self, mut step: u64) {
-        while self.remaining[(step % GENERATIONS) as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.set_up(step + GENERATIONS);
+        while self.remaining[self.generation(step)].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.set_up(step + self.generation_bits + 1);
             self.complete.store(step + 1, Ordering::SeqCst);
             self.admit();
             self.host.tell(step + 1, || self.finished());
@@ -176,20 +208,16 @@ impl Dynamic {
     }
 }
 
-/// Which of the two steps that may be under way.
-fn turn(step: u64) -> usize {
-    (step % 2) as usize
-}
-
 impl WorkSource for Dynamic {
     fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
         while let Some((task, taken)) =
-            self.scheduler.pop(worker, turn(self.complete.load(Ordering::Relaxed)))
+            self.scheduler.pop(worker, self.turn(self.complete.load(Ordering::Relaxed)))
         {
-            // The step of a task that was taken and has not run is under way: `complete` or `complete + 1`.
+            // The step of a task that was taken and has not run is under way: the one from `complete` on that
+            // has its turn.
             let complete = self.complete.load(Ordering::Acquire);
-            let step = complete + u64::from(turn(complete) != taken);
+            let step = complete + ((taken as u64).wrapping_sub(complete) & self.turn_bits);
             let mut next = Some((task, step));
             while let Some((task, step)) = next {
                 next = self.run(worker, task, step);

@@ -2,12 +2,17 @@
 //!
 //! A run borrows its store exclusively. Images are in memory once: the store shares the bytes of the data set
 //! ([`Store::share`]) and copies them only for a graph that writes them.
+//!
+//! An array may have several versions ([`Store::set_versions`]). They are a ring: a step of a graph that writes
+//! the array leaves its values in the version after the *newest*, which then is the newest. So it does not
+//! matter which graph, session or run a step belongs to, and a graph that only reads leaves all as it is. The
+//! program reads and writes the newest; what it writes counts as the value of all steps so far.
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 
-use crate::bytes::Bytes;
+use crate::bytes::{ALIGN, Bytes};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, Role, StateId, Var};
+use crate::graph::{Graph, MAX_VERSIONS, Role, StateId, Var};
 use crate::machine::resident_bytes_at;
 use crate::shape::{Dtype, Element, Shape};
 use std::slice;
@@ -50,11 +55,35 @@ struct Entry {
     name: String,
     dtype: Dtype,
     shape: Shape,
-    /// Not there after the store was abandoned.
+    /// All versions. Not there after the store was abandoned.
     held: Option<Held>,
+    n_versions: usize,
+    newest: usize,
+    /// Whether the program may have written the newest version, and older ones are not what it wrote.
+    is_set: bool,
 }
 
 impl Entry {
+    fn new(name: &str, dtype: Dtype, shape: Shape, held: Held) -> Self {
+        let (name, held) = (name.to_string(), Some(held));
+        Entry { name, dtype, shape, held, n_versions: 1, newest: 0, is_set: false }
+    }
+
+    /// Bytes of a version.
+    fn bytes(&self) -> usize {
+        self.shape.len() * self.dtype.bytes()
+    }
+
+    /// Bytes from one version to the next.
+    fn stride(&self) -> usize {
+        self.bytes().next_multiple_of(ALIGN)
+    }
+
+    /// First byte of a version, if the memory is there.
+    fn version(&self, version: usize) -> Option<*mut u8> {
+        Some(self.held.as_ref()?.pointer().wrapping_add(version * self.stride()))
+    }
+
     /// Gives an array whose memory is shared a copy of its own, if the system has room for it.
     fn own(&mut self) -> Result<()> {
         if let Some(Held::Shared(shared)) = &self.held {
@@ -83,8 +112,7 @@ impl Store {
     pub fn add<T: Element>(&mut self, name: &str, shape: impl Into<Shape>) -> Result<StateId> {
         let shape = shape.into();
         let bytes = allocate(shape.len().saturating_mul(size_of::<T>()))?;
-        let held = Some(Held::Own(bytes));
-        self.entries.push(Entry { name: name.to_string(), dtype: T::DTYPE, shape, held });
+        self.entries.push(Entry::new(name, T::DTYPE, shape, Held::Own(bytes)));
         Ok(StateId(self.entries.len() - 1))
     }
 
@@ -97,14 +125,42 @@ impl Store {
             let message = format!("{name} of {shape} has {expected} bytes, not {n}");
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let held = Some(Held::Shared(Arc::clone(bytes)));
-        self.entries.push(Entry { name: name.to_string(), dtype: Dtype::U8, shape, held });
+        self.entries.push(Entry::new(name, Dtype::U8, shape, Held::Shared(Arc::clone(bytes))));
         Ok(StateId(self.entries.len() - 1))
     }
 
-    /// Bytes of all arrays.
+    /// Keeps so many versions of an array, 1 unless told: its newest value and those that earlier steps left,
+    /// which graphs that are recorded from now on can read ([`Var::aged`]). All of them are what the newest is.
+    pub fn set_versions(&mut self, id: StateId, versions: usize) -> Result<()> {
+        let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
+        let Some(entry) = self.entries.get_mut(id.0) else {
+            return refuse(format!("there is no state {}: add it first", id.0));
+        };
+        let Some(newest) = entry.version(entry.newest) else {
+            return refuse(format!("{} was lost with a run that was given up: make a new store", entry.name));
+        };
+        if !(1..=MAX_VERSIONS).contains(&versions) {
+            let name = &entry.name;
+            return refuse(format!("{name} cannot have {versions} versions: use 1 to {MAX_VERSIONS}"));
+        }
+        let all = if versions > 1 { versions.checked_mul(entry.stride()) } else { Some(entry.bytes()) };
+        let own = allocate(all.unwrap_or(usize::MAX))?;
+        // SAFETY: there are as many bytes in the newest version as in each of the new ones, and the new memory
+        // is nobody else's.
+        unsafe { own.pointer().copy_from_nonoverlapping(newest, entry.bytes()) };
+        entry.held = Some(Held::Own(own));
+        (entry.n_versions, entry.newest, entry.is_set) = (versions, 0, true);
+        Ok(())
+    }
+
+    /// How many versions of an array are kept.
+    pub fn versions(&self, id: StateId) -> usize {
+        self.entries[id.0].n_versions
+    }
+
+    /// Bytes of all versions of all arrays.
     pub fn bytes(&self) -> usize {
-        self.entries.iter().map(|entry| entry.shape.len() * entry.dtype.bytes()).sum()
+        self.entries.iter().map(|entry| entry.bytes() * entry.n_versions).sum()
     }
 
     /// Bytes of all arrays that were touched, in whole pages; none where the system does not tell.
@@ -119,20 +175,22 @@ impl Store {
             return graph.var(array);
         }
         let entry = &self.entries[id.0];
-        graph.array(&entry.name, entry.dtype, entry.shape, Role::State(id))
+        let var = graph.array(&entry.name, entry.dtype, entry.shape, Role::State(id));
+        graph.keep_versions(&var, entry.n_versions);
+        var
     }
 
-    /// First element and number of elements of an array.
+    /// First element and number of elements of an array's newest version.
     fn elements<T: Element>(&self, id: StateId) -> (*mut T, usize) {
         let entry = &self.entries[id.0];
         assert_eq!(entry.dtype, T::DTYPE, "{} has another element type", entry.name);
-        match &entry.held {
-            Some(held) => (held.pointer().cast(), entry.shape.len()),
+        match entry.version(entry.newest) {
+            Some(newest) => (newest.cast(), entry.shape.len()),
             None => panic!("{} was lost with a run that was given up", entry.name),
         }
     }
 
-    /// The elements of an array.
+    /// The elements of an array: what the last step left, or what the program wrote since.
     ///
     /// # Panics
     /// If it has another element type, or if the watchdog gave up a run that used this store (see
@@ -144,12 +202,13 @@ impl Store {
         unsafe { slice::from_raw_parts(pointer, len) }
     }
 
-    /// The elements of an array, for writing.
+    /// The elements of an array, for writing. What is written counts as the value of all steps so far.
     ///
     /// # Panics
     /// As [`Store::get`], and if there is no memory left to copy what is [shared](Store::share).
     pub fn get_mut<T: Element>(&mut self, id: StateId) -> &mut [T] {
         self.own(id).unwrap_or_else(|error| panic!("{error}"));
+        self.entries[id.0].is_set = true;
         let (pointer, len) = self.elements::<T>(id);
         // SAFETY: as in `get`; `&mut self` makes the access exclusive, and the memory is the store's own.
         unsafe { slice::from_raw_parts_mut(pointer, len) }
@@ -165,12 +224,37 @@ impl Store {
         self.entries.get(id.0).map(|entry| entry.dtype)
     }
 
-    /// Address and size in bytes of an array, for engines. What is done through the address must respect that
+    /// Address and size in bytes of the first version of an array, for engines. Others follow at distances of
+    /// whole cache lines. What is done through the address must respect that
     /// the store lends its arrays out by reference; engines keep the store exclusively borrowed during a run.
     /// Nothing may be written there unless the array has memory of its [own](Store::own).
     pub fn raw(&mut self, id: StateId) -> Option<(*mut u8, usize)> {
         let entry = self.entries.get(id.0)?;
-        Some((entry.held.as_ref()?.pointer(), entry.shape.len() * entry.dtype.bytes()))
+        Some((entry.version(0)?, entry.bytes()))
+    }
+
+    /// The number of the newest version of an array, for engines that are about to run steps. What the program
+    /// wrote becomes the value of all versions.
+    pub fn newest(&mut self, id: StateId) -> usize {
+        let entry = &mut self.entries[id.0];
+        if std::mem::take(&mut entry.is_set) {
+            let others = (0..entry.n_versions).filter(|&version| version != entry.newest);
+            let newest = entry.version(entry.newest);
+            for (other, newest) in others.filter_map(|version| entry.version(version).zip(newest)) {
+                // SAFETY: both are versions of this array, which do not overlap, and `&mut self` makes the access
+                // exclusive. Memory that holds several versions is the store's own.
+                unsafe { other.copy_from_nonoverlapping(newest, entry.bytes()) };
+            }
+        }
+        entry.newest
+    }
+
+    /// Notes that so many steps have each left their values in the version after that of the step before, for
+    /// engines.
+    pub fn advance(&mut self, id: StateId, steps: u64) {
+        let entry = &mut self.entries[id.0];
+        let n_versions = entry.n_versions as u64;
+        entry.newest = ((entry.newest as u64 + steps % n_versions) % n_versions) as usize;
     }
 
     /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.

@@ -55,7 +55,8 @@ unsafe impl Engine for Pool {
                 Arc::new(Replay::new(Arc::clone(&graph), placement, &edges, self.bell()))
             }
             Order::Open(kind) => {
-                let scheduler = scheduler(*kind, lowered, machine);
+                let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
+                let scheduler = scheduler(*kind, lowered, machine, n_turns);
                 let n_tasks = lowered.tasks.len();
                 Arc::new(Dynamic::new(Arc::clone(&graph), n_tasks, &edges, scheduler, self.bell()))
             }
@@ -68,14 +69,19 @@ unsafe impl Engine for Pool {
 }
 
 /// The scheduler of a dynamic run.
-fn scheduler(kind: SchedulerKind, lowered: &Lowered, machine: &Machine) -> Box<dyn Scheduler> {
+fn scheduler(
+    kind: SchedulerKind,
+    lowered: &Lowered,
+    machine: &Machine,
+    n_turns: usize,
+) -> Box<dyn Scheduler> {
     let priorities = schedule::priorities(lowered, machine);
     match kind {
-        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities)),
+        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities, n_turns)),
         SchedulerKind::Steal => {
             let shares = lowered.shares(machine);
             let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
-            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len()))
+            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len(), n_turns))
         }
     }
 }
@@ -95,8 +101,8 @@ struct NativeSteps {
 // SAFETY: see `Engine for Pool`. Workers are between tasks when no step is released, and `bind` points at the
 // store and the workspace for as long as the lease lasts.
 unsafe impl Steps for NativeSteps {
-    fn begin(&mut self, store: &mut Store) -> Result<()> {
-        self.lease = Some(self.graph.bind(store)?);
+    fn begin(&mut self, store: &mut Store, first: u64) -> Result<()> {
+        self.lease = Some(self.graph.bind(store, first)?);
         // SAFETY: the memory plan has room for all versions of a ring, in memory that the lease keeps.
         unsafe { self.rings.set_addresses(|buffer| self.graph.host_address(buffer)) };
         Ok(())
@@ -126,8 +132,9 @@ unsafe impl Steps for NativeSteps {
         self.executor.wait(steps, limit)
     }
 
-    fn end(&mut self, _store: &mut Store) {
+    fn end(&mut self, store: &mut Store, n: u64) {
         self.graph.flush_state();
+        self.graph.advance_state(store, n);
         self.lease = None;
     }
 

@@ -1,7 +1,8 @@
 //! Ports and outputs: where the program writes what a step reads, and reads what it has written.
 //!
-//! Both are rings: the versions of a step and of the step `depth` later lie in the same place. They are
-//! addresses in the host's memory, and know nothing of whoever executes the steps.
+//! Both are rings of versions, which steps use in turn: one at least for each of the `depth` steps that the
+//! program may be ahead. They are addresses in the host's memory, and know nothing of whoever executes the
+//! steps.
 
 #![expect(unsafe_code, reason = "lends ring versions to the program while no task uses them")]
 
@@ -18,7 +19,6 @@ use std::{ptr, slice};
 pub struct Rings {
     /// By array of the recorded graph.
     rings: Vec<Option<Ring>>,
-    depth: u64,
 }
 
 struct Ring {
@@ -28,6 +28,7 @@ struct Ring {
     address: *mut u8,
     /// Bytes of a version.
     bytes: usize,
+    versions: u64,
 }
 
 // SAFETY: the addresses are used through `Ports` and `Outputs` only, whose makers vouch for who else uses
@@ -44,9 +45,9 @@ impl Rings {
             buffer,
             address: ptr::null_mut(),
             bytes: lowered.buffers[buffer].bytes,
+            versions: lowered.buffers[buffer].versions as u64,
         };
-        let rings = lowered.rings.iter().map(|found| found.as_ref().map(ring)).collect();
-        Rings { rings, depth: lowered.depth as u64 }
+        Rings { rings: lowered.rings.iter().map(|found| found.as_ref().map(ring)).collect() }
     }
 
     /// The buffers of all ports or outputs.
@@ -58,7 +59,7 @@ impl Rings {
     /// [`ALIGN`].
     ///
     /// # Safety
-    /// At each address there must be room for `depth` such versions, initialised, until the addresses are
+    /// At each address there must be room for all versions, initialised, until the addresses are
     /// set anew or the last [`Ports`] and [`Outputs`] are gone.
     pub unsafe fn set_addresses(&mut self, address: impl Fn(usize) -> *mut u8) {
         self.rings.iter_mut().flatten().for_each(|ring| ring.address = address(ring.buffer));
@@ -72,7 +73,7 @@ impl Rings {
             _ => panic!("{var:?} is not a {role:?} of this graph"),
         };
         assert!((var.offset + var.shape.len()) * size_of::<T>() <= ring.bytes, "{var:?} is of another graph");
-        let version = (step % self.depth) as usize * ring.bytes.next_multiple_of(ALIGN);
+        let version = (step % ring.versions) as usize * ring.bytes.next_multiple_of(ALIGN);
         let first = ring.address.wrapping_add(version).cast::<T>().wrapping_add(var.offset);
         ptr::slice_from_raw_parts_mut(first, var.shape.len())
     }

@@ -107,12 +107,12 @@ impl Session {
         if let Some(error) = self.steps.runner().failure() {
             return Err(error);
         }
-        self.steps.begin(store)?;
         let first = self.n_released;
+        self.steps.begin(store, first)?;
         let (mut fed, mut collected) = (first, first);
         let mut end = first + n_steps;
         // Whatever happens, the store is not given back before the workers are done with it.
-        let mut running = Running { session: self, store, is_lost: false };
+        let mut running = Running { session: self, store, first, is_lost: false };
         while collected < end {
             let session = &*running.session;
             if session.stop.swap(false, Ordering::Relaxed) {
@@ -219,6 +219,8 @@ impl Handle {
 struct Running<'a> {
     session: &'a mut Session,
     store: &'a mut Store,
+    /// Its first step.
+    first: u64,
     /// Whether nobody waits for the tasks any more.
     is_lost: bool,
 }
@@ -249,7 +251,7 @@ impl Drop for Running<'_> {
             self.give_up();
         }
         if !self.is_lost {
-            self.session.steps.end(self.store);
+            self.session.steps.end(self.store, self.session.n_released - self.first);
         }
     }
 }

@@ -62,9 +62,9 @@ impl fmt::Debug for dyn Engine {
 /// [`Steps::rings`] points at is valid in between, and no task touches a version of a port or an output
 /// while the program may (see [`Rings`]).
 pub unsafe trait Steps: Send {
-    /// Begins a run on the arrays of a store, which nobody else uses until its end. Refuses a store that
-    /// lacks the state of the graph, and a workspace that is in use.
-    fn begin(&mut self, store: &mut Store) -> Result<()>;
+    /// Begins a run with step `first` on the arrays of a store, which nobody else uses until its end. Refuses
+    /// a store that lacks the state of the graph, and a workspace that is in use.
+    fn begin(&mut self, store: &mut Store, first: u64) -> Result<()>;
 
     /// The ports and outputs in the host's memory.
     fn rings(&self) -> &Rings;
@@ -84,8 +84,8 @@ pub unsafe trait Steps: Send {
     /// Sleeps until `steps` steps are finished, for at most `limit`. Returns whether they are.
     fn wait(&self, steps: u64, limit: Option<Duration>) -> bool;
 
-    /// Ends a run, all released steps of which are finished: state is back in the store.
-    fn end(&mut self, store: &mut Store);
+    /// Ends a run of `n` steps, all of which are finished: state is back in the store.
+    fn end(&mut self, store: &mut Store, n: u64);
 
     /// Gives up a run whose tasks may never finish. What they work on is taken out of the store and kept for
     /// them.

@@ -2,10 +2,10 @@
 //!
 //! Tasks may touch parts of a buffer (a range of the flat gradients, one group of partial results). An engine
 //! that moves data between memories needs pieces that are touched as a whole or not at all, so buffers are
-//! divided at every boundary of an access. A block appears once per task, with the modes of all its accesses
-//! together.
+//! divided at every boundary of an access. A version of a block appears once per task, with the modes of all
+//! its accesses together.
 
-use super::lowered::{BufferKind, Lowered, TaskId};
+use super::lowered::{Access, Lowered, TaskId};
 use std::ops::Range;
 
 /// A piece of a buffer.
@@ -22,6 +22,8 @@ pub struct Block {
 pub struct Use {
     /// The block.
     pub block: usize,
+    /// The version: that of the step so many steps before.
+    pub age: usize,
     /// Whether what is there is read.
     pub reads: bool,
     /// Whether it is written.
@@ -35,7 +37,7 @@ pub struct Blocks {
     pub blocks: Vec<Block>,
     /// The blocks of each buffer.
     pub of_buffer: Vec<Range<usize>>,
-    /// What each task uses, ordered by block, each block once.
+    /// What each task uses, ordered by block and age, each version once.
     pub uses: Vec<Vec<Use>>,
 }
 
@@ -62,11 +64,12 @@ impl Lowered {
                     blocks[all.clone()].partition_point(|block| block.range.start < access.range.start);
                 let inside =
                     (all.start + first..all.end).take_while(|&b| blocks[b].range.end <= access.range.end);
-                uses.extend(inside.map(|block| Use { block, reads: access.reads, writes: access.writes }));
+                let Access { age, reads, writes, .. } = *access;
+                uses.extend(inside.map(|block| Use { block, age, reads, writes }));
             }
-            uses.sort_unstable_by_key(|used| used.block);
+            uses.sort_unstable_by_key(|used| (used.block, used.age));
             uses.dedup_by(|later, kept| {
-                let same = later.block == kept.block;
+                let same = (later.block, later.age) == (kept.block, kept.age);
                 if same {
                     kept.reads |= later.reads;
                     kept.writes |= later.writes;
@@ -81,7 +84,7 @@ impl Lowered {
 
     /// Number of versions of a buffer.
     pub fn versions(&self, buffer: usize) -> usize {
-        if self.buffers[buffer].kind == BufferKind::Ring { self.depth } else { 1 }
+        self.buffers[buffer].versions
     }
 
     /// The bytes of its buffer that an argument's tile takes up. An engine whose memory is laid out by

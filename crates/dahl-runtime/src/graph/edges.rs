@@ -1,4 +1,4 @@
-//! The data edges of a lowered graph, within a step and from one step to the next.
+//! The data edges of a lowered graph, within a step and from step to step.
 //!
 //! Bytes that are always touched together are one *cell*, which knows the last task that wrote them and the
 //! tasks that have read them since. The cells of a buffer are kept in order, so a task finds those it touches
@@ -11,38 +11,47 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Steps to look at: what a task of the last of them depends on in the ones before is what it always depends
-/// on, because temporaries and state have one version and so conflict between neighbouring steps at the
-/// latest.
-const STEPS: u32 = 3;
+/// on. Let no buffer but rings have more than k versions. What a step reads was written less than k steps
+/// before, and where it writes, the step k steps before it wrote, which others have read since. So edges
+/// reach back k steps at most, and a step with k + 1 others before it has them all.
+fn n_steps(buffers: &[Buffer]) -> usize {
+    let versions = buffers.iter().filter(|buffer| buffer.kind != BufferKind::Ring);
+    versions.map(|buffer| buffer.versions).max().unwrap_or(1) + 2
+}
 
 /// A task of a step.
 type Event = (u32, TaskId);
 
-/// Finds the edges by watching the accesses of a few steps in a row. Rings are left out across steps: their
-/// versions are distinct for as long as the program is not more than their depth ahead, which engines see to.
+/// Finds the edges by watching the accesses of a few steps in a row. Nobody waits to overwrite a version of a
+/// ring: it is not needed any more when the program, which is not more than the depth ahead, lets the step
+/// begin that writes it again. Engines see to that.
 pub(super) fn data_edges(buffers: &[Buffer], tasks: &[Task]) -> Vec<Edge> {
-    let mut cells: Vec<Cells> = buffers.iter().map(|_| Cells::default()).collect();
+    let n_steps = n_steps(buffers);
+    let oldest = tasks.iter().flat_map(|task| &task.accesses).map(|access| access.age).max().unwrap_or(0);
+    let versions = |buffer: &Buffer| match buffer.kind {
+        BufferKind::Ring => n_steps + oldest,
+        BufferKind::Temporary | BufferKind::State(_) => buffer.versions,
+    };
+    let mut cells: Vec<Vec<Cells>> =
+        buffers.iter().map(|buffer| (0..versions(buffer)).map(|_| Cells::default()).collect()).collect();
     let mut edges = Vec::new();
     let mut before = Vec::new();
-    for step in 0..STEPS {
-        for (cells, buffer) in cells.iter_mut().zip(buffers) {
-            if buffer.kind == BufferKind::Ring {
-                *cells = Cells::default();
-            }
-        }
+    for step in 0..n_steps {
         for (id, task) in tasks.iter().enumerate() {
-            let event = (step, id as TaskId);
+            let event = (step as u32, id as TaskId);
             before.clear();
             for access in task.accesses.iter().filter(|access| !access.range.is_empty()) {
-                cells[access.buffer].touch(access, event, &mut before);
+                let versions = &mut cells[access.buffer];
+                let version = (step + versions.len() - access.age) % versions.len();
+                versions[version].touch(access, event, &mut before);
             }
-            if step == STEPS - 1 {
+            if step == n_steps - 1 {
                 before.sort_unstable();
                 before.dedup();
                 let edge = |&(earlier, from): &Event| Edge {
                     from,
                     to: id as TaskId,
-                    distance: step - earlier,
+                    distance: step as u32 - earlier,
                     kind: EdgeKind::Data,
                 };
                 edges.extend(before.iter().filter(|&&other| other != event).map(edge));
@@ -135,20 +144,27 @@ mod tests {
     use crate::shape::{Dtype, Region};
     use proptest::prelude::*;
 
+    /// The most versions.
+    const MOST: usize = 4;
+
     /// The edges that the tracker of submitted tasks finds, which knows nothing of the order of cells.
     fn tracked_edges(buffers: &[Buffer], tasks: &[Task]) -> Vec<Edge> {
         let mut tracker: Tracker<Event> = Tracker::new();
         let mut edges = Vec::new();
-        for step in 0..STEPS {
+        // More steps than are needed, and enough numbers for all versions of all buffers.
+        let n_steps = 3 * MOST as u32 + 4;
+        for step in 0..n_steps {
             for (id, task) in tasks.iter().enumerate() {
                 let (mut before, to) = (Vec::new(), id as TaskId);
                 for access in &task.accesses {
-                    let is_ring = buffers[access.buffer].kind == BufferKind::Ring;
-                    let base = access.buffer + if is_ring { buffers.len() * step as usize } else { 0 };
+                    let Buffer { kind, versions, .. } = buffers[access.buffer];
+                    let of_step = step as usize + 2 * MOST - access.age;
+                    let version = if kind == BufferKind::Ring { of_step } else { of_step % versions };
+                    let base = access.buffer + buffers.len() * version;
                     let region = Region::new(std::slice::from_ref(&access.range));
                     tracker.access(base, &region, access.writes, (step, to), &mut before);
                 }
-                let before = before.into_iter().filter(|_| step == STEPS - 1);
+                let before = before.into_iter().filter(|_| step == n_steps - 1);
                 edges.extend(before.map(|(earlier, from)| Edge {
                     from,
                     to,
@@ -168,16 +184,19 @@ mod tests {
         #[test]
         fn edges_are_those_of_the_tracker(
             tasks in prop::collection::vec(
-                prop::collection::vec((0_usize..3, 0_usize..24, 0_usize..12, any::<bool>()), 0..4),
+                prop::collection::vec((0_usize..3, 0_usize..24, 0_usize..12, any::<bool>(), 0_usize..MOST), 0..4),
                 0..30,
             ),
+            versions in [1_usize..=MOST, 1_usize..=MOST, 1_usize..=MOST],
         ) {
             let kinds = [BufferKind::Temporary, BufferKind::Ring, BufferKind::State(StateId(0))];
-            let buffers = kinds.map(|kind| Buffer { name: String::new(), dtype: Dtype::U8, bytes: 36, kind });
-            let task = |accesses: Vec<(usize, usize, usize, bool)>| {
-                let access = |(arg, access): (usize, (usize, usize, usize, bool))| {
-                    let (buffer, start, len, writes) = access;
-                    Access { arg, buffer, range: start..start + len, reads: !writes, writes }
+            let buffer = |(kind, versions)| Buffer { name: String::new(), dtype: Dtype::U8, bytes: 36, kind, versions };
+            let buffers: Vec<Buffer> = kinds.into_iter().zip(versions).map(buffer).collect();
+            let task = |accesses: Vec<(usize, usize, usize, bool, usize)>| {
+                let access = |(arg, access): (usize, (usize, usize, usize, bool, usize))| {
+                    let (buffer, start, len, writes, age) = access;
+                    let age = if writes { 0 } else { age % versions[buffer] };
+                    Access { arg, buffer, age, range: start..start + len, reads: !writes, writes }
                 };
                 Task {
                     accesses: accesses.into_iter().enumerate().map(access).collect(),
@@ -185,7 +204,9 @@ mod tests {
                 }
             };
             let tasks: Vec<Task> = tasks.into_iter().map(task).collect();
-            prop_assert_eq!(data_edges(&buffers, &tasks), tracked_edges(&buffers, &tasks));
+            let edges = data_edges(&buffers, &tasks);
+            prop_assert!(edges.iter().all(|edge| edge.distance as usize <= MOST));
+            prop_assert_eq!(edges, tracked_edges(&buffers, &tasks));
         }
     }
 }

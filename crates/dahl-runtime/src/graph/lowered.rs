@@ -18,7 +18,7 @@ pub type TaskId = u32;
 /// What a buffer is for, and so how long it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// Lives within a step; may share its place with others.
+    /// Lives within a step, and may share its place with others, unless it has several versions.
     Temporary,
     /// A ring of versions that the program fills (ports) or reads (outputs), one per step under way.
     Ring,
@@ -37,6 +37,16 @@ pub struct Buffer {
     pub bytes: usize,
     /// What it is for.
     pub kind: BufferKind,
+    /// How many of them there are, for steps that follow one another to use in turn.
+    pub versions: usize,
+}
+
+impl Buffer {
+    /// Whether what is in it is worth nothing before its first and after its last task of a step, so that
+    /// others may lie in its place meanwhile.
+    pub fn may_share(&self) -> bool {
+        self.kind == BufferKind::Temporary && self.versions == 1
+    }
 }
 
 /// A byte range of a buffer that a task touches.
@@ -46,6 +56,8 @@ pub struct Access {
     pub arg: usize,
     /// The buffer.
     pub buffer: usize,
+    /// The version: that of the step so many steps before. What is written has age 0.
+    pub age: usize,
     /// The bytes.
     pub range: Range<usize>,
     /// Whether what is there is read.
@@ -59,6 +71,8 @@ pub struct Access {
 pub struct Place {
     /// The buffer.
     pub buffer: usize,
+    /// The version: that of the step so many steps before.
+    pub age: usize,
     /// First byte of the tile in it.
     pub offset: usize,
 }
@@ -240,7 +254,7 @@ pub struct Edge {
 /// All versions of all buffers together, each rounded up to whole cache lines, have at most `isize::MAX`
 /// bytes, so nobody who adds up sizes and offsets of them needs to fear an overflow.
 ///
-/// Data edges, within a step and to the next, follow from the accesses in this order; an engine that finds
+/// Data edges, within a step and to later ones, follow from the accesses in this order; an engine that finds
 /// dependencies by itself (StarPU) submits tasks in an order that agrees with all workers' and with this one
 /// ([`Placement::sequence`](crate::plan::Placement)) and may ignore the edges. The reuse of ring versions is
 /// in neither: a step may start when the step [`Lowered::depth`] before it has finished and its outputs were
@@ -256,7 +270,7 @@ pub struct Lowered {
     /// For each array of the recorded graph that is a port or an output, its buffer and which of the two it
     /// is.
     pub(crate) rings: Vec<Option<(usize, Role)>>,
-    /// Versions of ring buffers.
+    /// Steps that the program may be ahead.
     pub(crate) depth: usize,
 }
 
@@ -281,7 +295,8 @@ impl Lowered {
         Shares::of(machine, self.tasks.iter().map(|task| (task.flops, task.bytes() as f64)))
     }
 
-    /// Versions of ring buffers.
+    /// Steps that the program may be ahead, and so versions of ports and outputs of which it alone reads old
+    /// ones.
     pub fn depth(&self) -> usize {
         self.depth
     }

@@ -10,6 +10,13 @@
 //! under way. *State* arrays live in a [`Store`](crate::engine::Store) outside the graph and are shared by
 //! several graphs: parameters, optimiser state, data sets. Everything else is temporary.
 //!
+//! Any array may have several *versions* ([`Graph::set_versions`]), which successive steps use in turn: a
+//! step need not wait with writing until the step before has read. As long as a version is not overwritten,
+//! tasks of later steps may read it *at an age* ([`Var::aged`]): as it was when some earlier step ended.
+//! Before the first step of a run, ports, outputs and temporaries were zero; state was what it is, since the
+//! program last wrote it. An array of state that a step does not write keeps its value, as it does where it
+//! has one version.
+//!
 //! Between recording and lowering, [`fuse`] may put one task in the place of several.
 
 pub mod deps;
@@ -62,6 +69,8 @@ pub struct ArrayInfo {
     pub shape: Shape,
     /// What it is for.
     pub role: Role,
+    /// How many steps' values tasks can read: its own step's and those of the steps before.
+    pub versions: usize,
 }
 
 /// A view of an array of a graph: all of it, a reshaped form of it, or a contiguous part of a flat array.
@@ -72,6 +81,8 @@ pub struct Var {
     pub(crate) offset: usize,
     pub(crate) shape: Shape,
     pub(crate) dtype: Dtype,
+    /// How many steps ago.
+    pub(crate) age: usize,
 }
 
 impl Var {
@@ -90,11 +101,22 @@ impl Var {
         self.dtype
     }
 
-    /// Whether some element belongs to both views.
+    /// How many steps ago the elements had the values that are read through the view.
+    pub fn age(&self) -> usize {
+        self.age
+    }
+
+    /// The same elements as they were `age` steps earlier, to be read: what the step before left (1), the one
+    /// before that (2), and so on. The array must have more than `age` versions ([`Graph::set_versions`]).
+    pub fn aged(self, age: usize) -> Var {
+        Var { age: self.age.saturating_add(age), ..self }
+    }
+
+    /// Whether some element belongs to both views, as it is in the same step.
     pub fn overlaps(&self, other: &Var) -> bool {
         let end = |var: &Var| var.offset.saturating_add(var.shape.len());
         let (end, other_end) = (end(self), end(other));
-        self.array == other.array && self.offset < other_end && other.offset < end
+        (self.array, self.age) == (other.array, other.age) && self.offset < other_end && other.offset < end
     }
 
     /// The same elements in another shape.
@@ -195,14 +217,45 @@ impl Graph {
     /// Adds an array.
     pub fn array(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>, role: Role) -> Var {
         let shape = shape.into();
-        self.arrays.push(ArrayInfo { name: name.to_string(), dtype, shape, role });
-        Var { array: self.arrays.len() - 1, offset: 0, shape, dtype }
+        self.arrays.push(ArrayInfo { name: name.to_string(), dtype, shape, role, versions: 1 });
+        Var { array: self.arrays.len() - 1, offset: 0, shape, dtype, age: 0 }
     }
 
     /// A view of all of an array, by its number in [`Graph::arrays`].
     pub fn var(&self, array: usize) -> Var {
         let info = &self.arrays[array];
-        Var { array, offset: 0, shape: info.shape, dtype: info.dtype }
+        Var { array, offset: 0, shape: info.shape, dtype: info.dtype, age: 0 }
+    }
+
+    /// Gives the array of a view so many versions, 1 unless told: what steps write lies in one after the
+    /// other. With several, a step can write while those before it still read, and tasks can read what
+    /// earlier steps left ([`Var::aged`]). Each takes memory. Ports and outputs have [`Graph::depth`] versions
+    /// for the program, and one less than told here in addition.
+    ///
+    /// State has as many versions as its store keeps, of which [`Store::record`] tells the graph.
+    ///
+    /// [`Store::record`]: crate::engine::Store::record
+    pub fn set_versions(&mut self, var: &Var, versions: usize) -> Result<()> {
+        let misused = |message: String| Err(Error::new(ErrorKind::Usage, message));
+        let Some(info) = self.arrays.get_mut(var.array) else {
+            return misused(format!("the view {} belongs to another graph", var.shape));
+        };
+        let name = &info.name;
+        if !(1..=MAX_VERSIONS).contains(&versions) {
+            return misused(format!("{name} cannot have {versions} versions: use 1 to {MAX_VERSIONS}"));
+        }
+        let oldest = self.tasks.iter().flat_map(|task| &task.args).filter(|arg| arg.array == var.array);
+        let oldest = oldest.map(|arg| arg.age).max().unwrap_or(0);
+        if oldest >= versions {
+            return misused(too_old(name, oldest, versions));
+        }
+        info.versions = versions;
+        Ok(())
+    }
+
+    /// Notes how many versions the store keeps of an array of state that was just added.
+    pub(crate) fn keep_versions(&mut self, var: &Var, versions: usize) {
+        self.arrays[var.array].versions = versions;
     }
 
     /// Adds a temporary array.
@@ -279,6 +332,10 @@ impl Graph {
             if var.shape.len() > isize::MAX as usize / 64 {
                 return misused(format!("no memory holds an array of {}", var.shape));
             }
+            let ArrayInfo { name, versions, .. } = &self.arrays[var.array];
+            if var.age >= *versions {
+                return misused(too_old(name, var.age, *versions));
+            }
         }
         for (i, output) in outputs.iter().enumerate() {
             let inputs = inputs.iter().map(|var| (var, codelet.in_place));
@@ -290,6 +347,10 @@ impl Graph {
                         codelet.name
                     ));
                 }
+            }
+            if output.age > 0 {
+                let name = &self.arrays[output.array].name;
+                return misused(format!("what {name} was in an earlier step can be read and not written"));
             }
             if matches!(self.arrays[output.array].role, Role::Port) {
                 return misused(format!(
@@ -313,4 +374,15 @@ impl Graph {
         });
         Ok(())
     }
+}
+
+/// Versions that an array may have. Finding edges looks at one step more than that; a slip of the pen must
+/// not make it thousands.
+pub(crate) const MAX_VERSIONS: usize = 256;
+
+fn too_old(name: &str, age: usize, versions: usize) -> String {
+    format!(
+        "{name} cannot be read as it was {age} steps ago, because it has {versions} versions: give it {} or more",
+        age.saturating_add(1)
+    )
 }

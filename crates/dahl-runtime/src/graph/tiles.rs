@@ -26,6 +26,8 @@ pub(super) struct TileOf {
     pub region: Region,
     /// The elements before the view in the buffer.
     pub offset: usize,
+    /// How many steps ago the tile is looked at.
+    pub age: usize,
     /// Its memory order.
     pub layout: Layout,
 }
@@ -41,6 +43,8 @@ pub(super) struct View {
     first_buffer: usize,
     /// The elements before the view in every buffer.
     offset: usize,
+    /// How many steps ago the tiles are looked at.
+    age: usize,
     /// Memory order of every tile.
     layout: Layout,
 }
@@ -88,7 +92,7 @@ impl Tiles {
     pub fn through(&self, var: &Var) -> Option<View> {
         let (first_buffer, layout) = (self.first_buffer, self.layout);
         if self.n_tiles() == 1 && layout == Layout::RowMajor {
-            return Some(View::uncut(var, first_buffer));
+            return Some(View { age: var.age, ..View::uncut(var, first_buffer) });
         }
         let same_shape = var.shape == self.shape;
         let same_samples =
@@ -105,7 +109,7 @@ impl Tiles {
         };
         let in_order = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && a.end <= b.end;
         let is_sorted = cuts.iter().all(|cut: &Vec<_>| cut.is_sorted_by(in_order));
-        Some(View { cuts, is_sorted, first_buffer, offset: 0, layout })
+        Some(View { cuts, is_sorted, first_buffer, offset: 0, age: var.age, layout })
     }
 }
 
@@ -113,7 +117,8 @@ impl View {
     /// A view of an array that lies in one buffer, in row-major order.
     pub fn uncut(var: &Var, buffer: usize) -> Self {
         let cuts = var.shape.iter().map(|&extent| whole(extent)).collect();
-        View { cuts, is_sorted: true, first_buffer: buffer, offset: var.offset, layout: Layout::RowMajor }
+        let (first_buffer, offset, layout) = (buffer, var.offset, Layout::RowMajor);
+        View { cuts, is_sorted: true, first_buffer, offset, age: 0, layout }
     }
 
     /// All tiles, in buffer order.
@@ -157,8 +162,8 @@ impl View {
                 tile += number * stride;
                 stride *= cut.len();
             }
-            let (offset, layout) = (self.offset, self.layout);
-            TileOf { buffer: self.first_buffer + tile, region: Region::new(&ranges), offset, layout }
+            let (buffer, region) = (self.first_buffer + tile, Region::new(&ranges));
+            TileOf { buffer, region, offset: self.offset, age: self.age, layout: self.layout }
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Edge, Lowered, TaskId};
 use crate::machine::{Machine, MeasuredRates};
 use crate::plan::{Order, Plan};
+use crate::schedule::steps_under_way;
 use std::collections::HashMap;
 
 pub use super::simulate::Why;
@@ -122,8 +123,6 @@ const MAX_EXECUTIONS: usize = 1 << 20;
 const TAIL: usize = 2;
 /// Two halves of a run that differ by less than this are alike.
 const STEADY: f64 = 1e-3;
-/// Steps under way where the order is open.
-const OPEN_DEPTH: usize = 2;
 
 /// Predicts the steps of a plan on this machine. Fails for a plan that was not made for the graph or for so
 /// many units.
@@ -147,7 +146,7 @@ pub fn predict(
     let n_tasks = lowered.tasks().len();
     let (lists, depth) = match plan.order() {
         Order::Planned(placement) => (Some(&placement.order[..]), lowered.depth()),
-        Order::Open(_) => (None, lowered.depth().min(OPEN_DEPTH)),
+        Order::Open(_) => (None, lowered.depth().min(steps_under_way(&edges))),
     };
     let is_floating = |task: usize| plan.placement().is_some_and(|plan| plan.is_floating(task as TaskId));
     let setup = Setup {

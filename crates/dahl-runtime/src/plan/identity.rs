@@ -20,7 +20,8 @@ impl Fingerprint {
         add(lowered.buffers().len());
         for buffer in lowered.buffers() {
             add(buffer.bytes);
-            // A plan keeps no room for state, one place for what is temporary, and one per version for rings.
+            add(buffer.versions);
+            // A plan keeps no room for state, and a place for each version of everything else.
             match buffer.kind {
                 BufferKind::Temporary => add(0),
                 BufferKind::Ring => add(1),
@@ -31,9 +32,13 @@ impl Fingerprint {
             add(task.accesses.len());
             for access in &task.accesses {
                 let mode = usize::from(access.reads) + 2 * usize::from(access.writes);
-                [access.buffer, access.range.start, access.range.end, mode].into_iter().for_each(&mut add);
+                let numbers = [access.buffer, access.age, access.range.start, access.range.end, mode];
+                numbers.into_iter().for_each(&mut add);
             }
-            task.places.iter().for_each(|place| add(place.buffer.wrapping_shl(32) ^ place.offset));
+            for place in &task.places {
+                add(place.buffer.wrapping_shl(32) ^ place.offset);
+                add(place.age);
+            }
         }
         hash
     }
@@ -48,11 +53,17 @@ impl fmt::Display for Recorded<'_> {
         for array in self.0.arrays() {
             let (name, role) = (escaped(&array.name), role(array.role));
             writeln!(f, "array {name} {}{} {role}", array.dtype, array.shape)?;
+            if array.versions > 1 {
+                writeln!(f, "versions {}", array.versions)?;
+            }
         }
         for task in self.0.tasks() {
             writeln!(f, "task {} {} {}", escaped(task.codelet.name), escaped(task.codelet.line), task.dtype)?;
             for var in &task.args {
                 writeln!(f, "arg {} {} {}{}", var.array, var.offset, var.dtype, var.shape)?;
+                if var.age > 0 {
+                    writeln!(f, "age {}", var.age)?;
+                }
             }
             task.ints.iter().try_for_each(|int| writeln!(f, "int {int}"))?;
             // Bits, because numbers that differ must not look alike.

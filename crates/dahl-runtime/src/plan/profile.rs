@@ -13,8 +13,8 @@ use crate::graph::{BufferKind, TaskId};
 /// The memory of a step, task by task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryProfile {
-    /// Bytes of ports and outputs, which are in use all the time: one version for each step that may be under
-    /// way.
+    /// Bytes of what is in use all the time: ports and outputs, one version for each step that may be under
+    /// way, and whatever else has several versions.
     pub ring_bytes: usize,
     /// All tasks in the order of the plan (as recorded, where it leaves the order open), with the bytes that
     /// are in use during each, those of the rings included.
@@ -47,8 +47,8 @@ impl Planned {
             let bytes = buffer.bytes.next_multiple_of(ALIGN);
             match buffer.kind {
                 BufferKind::State(_) => {}
-                BufferKind::Ring => ring_bytes += bytes * self.lowered.depth,
-                BufferKind::Temporary => {
+                _ if !buffer.may_share() => ring_bytes += bytes * buffer.versions,
+                BufferKind::Ring | BufferKind::Temporary => {
                     let positions = || users.iter().map(|&task| position[task as usize]);
                     if let (Some(first), Some(last)) = (positions().min(), positions().max()) {
                         begin[first] += bytes;

@@ -1,21 +1,22 @@
 //! Whoever is free takes the most urgent ready task.
 
-use super::Scheduler;
 use super::ready::{Ranks, ReadySet};
+use super::{Scheduler, turns};
 use crate::graph::TaskId;
 
 /// One set of ready tasks for all workers.
 #[derive(Debug)]
 pub struct Eager {
     ranks: Ranks,
-    ready: [ReadySet; 2],
+    /// The ready tasks of each turn.
+    ready: Vec<ReadySet>,
 }
 
 impl Eager {
-    /// For tasks with these priorities, higher first.
-    pub fn new(priorities: &[f64]) -> Self {
-        let n_tasks = priorities.len();
-        Eager { ranks: Ranks::new(priorities), ready: [ReadySet::new(n_tasks), ReadySet::new(n_tasks)] }
+    /// For tasks with these priorities, higher first, of steps that have so many turns.
+    pub fn new(priorities: &[f64], n_turns: usize) -> Self {
+        let ready = (0..n_turns).map(|_| ReadySet::new(priorities.len())).collect();
+        Eager { ranks: Ranks::new(priorities), ready }
     }
 }
 
@@ -24,8 +25,8 @@ impl Scheduler for Eager {
         self.ready[turn].add(self.ranks.of[task as usize]);
     }
 
-    fn pop(&self, _worker: usize, older: usize) -> Option<(TaskId, usize)> {
-        [older, 1 - older].into_iter().find_map(|turn| {
+    fn pop(&self, _worker: usize, oldest: usize) -> Option<(TaskId, usize)> {
+        turns(oldest, self.ready.len()).find_map(|turn| {
             self.ready[turn].take_first().map(|rank| (self.ranks.tasks[rank as usize], turn))
         })
     }

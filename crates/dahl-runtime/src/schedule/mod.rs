@@ -4,8 +4,8 @@
 //! given to a [`Scheduler`], which hands it to a worker that asks. Schedulers know nothing of kernels, memory
 //! or time, and results do not depend on them: bits come from the cut alone.
 //!
-//! Two steps may be under way at once. A scheduler keeps their tasks apart by the step's *turn*, its lowest
-//! bit, and prefers the older step, so that steps end in order.
+//! Several steps may be under way at once ([`steps_under_way`]). A scheduler keeps their tasks apart by the
+//! step's *turn*, which is its number modulo [`n_turns`], and prefers older steps, so that steps end in order.
 
 mod eager;
 mod priority;
@@ -17,7 +17,7 @@ pub use priority::priorities;
 pub use ready::ReadySet;
 pub use steal::Steal;
 
-use crate::graph::TaskId;
+use crate::graph::{Edge, TaskId};
 use std::fmt;
 
 /// Where ready tasks wait for a worker. All methods may be called by any number of threads at once.
@@ -26,11 +26,33 @@ pub trait Scheduler: Send + Sync {
     /// none for the first tasks of a step.
     fn push(&self, task: TaskId, turn: usize, by: Option<usize>);
 
-    /// A task for `worker`, and its turn; those of the turn `older` first.
-    fn pop(&self, worker: usize, older: usize) -> Option<(TaskId, usize)>;
+    /// A task for `worker`, and its turn; those of the turn `oldest` first, and those of the turn before it,
+    /// which is that of the youngest step, last.
+    fn pop(&self, worker: usize, oldest: usize) -> Option<(TaskId, usize)>;
 
     /// Whether [`Scheduler::pop`] would find something.
     fn has_ready(&self, worker: usize) -> bool;
+}
+
+/// Steps that are under way at a time, at most, where the order is open: with edges that reach back so many
+/// steps, no task of a step further ahead could begin. Two at least, for what hangs together by rings alone.
+pub fn steps_under_way(edges: &[Edge]) -> usize {
+    1 + longest_distance(edges).max(1)
+}
+
+/// Steps that the longest edge reaches back.
+pub(crate) fn longest_distance(edges: &[Edge]) -> usize {
+    edges.iter().map(|edge| edge.distance as usize).max().unwrap_or(0)
+}
+
+/// Turns of so many steps under way: the next power of two, so that turns are bits of a step's number.
+pub fn n_turns(steps_under_way: usize) -> usize {
+    steps_under_way.next_power_of_two()
+}
+
+/// All turns, that of the oldest step first.
+fn turns(oldest: usize, n_turns: usize) -> impl Iterator<Item = usize> {
+    (oldest..n_turns).chain(0..oldest)
 }
 
 /// The schedulers by name.

@@ -4,25 +4,26 @@
 //! shared out by a given home. A thief takes the least urgent task of its victim: the owner would come to it
 //! last, and its data is least likely to be in the owner's cache still.
 
-use super::Scheduler;
 use super::ready::{Ranks, ReadySet};
+use super::{Scheduler, turns};
 use crate::graph::TaskId;
 use crate::sync::Padded;
 
-/// A set of ready tasks per worker.
+/// A set of ready tasks per worker and turn.
 pub struct Steal {
     ranks: Ranks,
     /// The worker that gets a task which nobody's work made ready.
     homes: Vec<usize>,
-    workers: Vec<Padded<[ReadySet; 2]>>,
+    workers: Vec<Padded<Vec<ReadySet>>>,
+    n_turns: usize,
 }
 
 impl Steal {
-    /// For tasks with these priorities and homes.
-    pub fn new(priorities: &[f64], homes: Vec<usize>, n_workers: usize) -> Self {
-        let sets = || [ReadySet::new(priorities.len()), ReadySet::new(priorities.len())];
+    /// For tasks with these priorities and homes, of steps that have so many turns.
+    pub fn new(priorities: &[f64], homes: Vec<usize>, n_workers: usize, n_turns: usize) -> Self {
+        let sets = || (0..n_turns).map(|_| ReadySet::new(priorities.len())).collect();
         let workers = (0..n_workers).map(|_| Padded(sets())).collect();
-        Steal { ranks: Ranks::new(priorities), homes, workers }
+        Steal { ranks: Ranks::new(priorities), homes, workers, n_turns }
     }
 }
 
@@ -32,13 +33,13 @@ impl Scheduler for Steal {
         self.workers[worker].0[turn].add(self.ranks.of[task as usize]);
     }
 
-    fn pop(&self, worker: usize, older: usize) -> Option<(TaskId, usize)> {
-        let turns = [older, 1 - older];
+    fn pop(&self, worker: usize, oldest: usize) -> Option<(TaskId, usize)> {
+        let turns = || turns(oldest, self.n_turns);
         let n_workers = self.workers.len();
-        let own = turns.into_iter().find_map(|turn| Some((self.workers[worker].0[turn].take_first()?, turn)));
+        let own = turns().find_map(|turn| Some((self.workers[worker].0[turn].take_first()?, turn)));
         let stolen = || {
             let victims = (1..n_workers).map(|next| &self.workers[(worker + next) % n_workers].0);
-            let mut of_turn = victims.flat_map(|sets| turns.map(|turn| (sets, turn)));
+            let mut of_turn = victims.flat_map(|sets| turns().map(move |turn| (sets, turn)));
             of_turn.find_map(|(sets, turn)| Some((sets[turn].take_last()?, turn)))
         };
         own.or_else(stolen).map(|(rank, turn)| (self.ranks.tasks[rank as usize], turn))

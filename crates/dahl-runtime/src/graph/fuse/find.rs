@@ -194,7 +194,10 @@ impl<'a> Search<'a> {
                             || !self.graph.tasks[task].args.iter().any(|arg| arg.overlaps(&var))
                     })
                 } else {
-                    self.graph.arrays[var.array].role == Role::Temporary
+                    let array = &self.graph.arrays[var.array];
+                    // Of an array with several versions, later steps may read what this one leaves.
+                    array.role == Role::Temporary
+                        && array.versions == 1
                         && self.is_private(&var, from, replaced)
                 };
                 if !is_unnoticed {

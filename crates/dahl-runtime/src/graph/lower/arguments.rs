@@ -6,7 +6,7 @@ use super::super::tiles::{TileOf, View};
 use super::Lowering;
 use crate::codelet::ArgSpec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::shape::{Layout, Region};
+use crate::shape::{Dtype, Layout, Region};
 
 /// An argument made ready for a call.
 pub(super) struct Ready {
@@ -25,11 +25,15 @@ impl Lowering<'_> {
         let info = &self.graph.arrays()[var.array];
         let whole = Var { offset: 0, shape: info.shape, ..*var };
         let tiles: Vec<TileOf> = self.tiles[var.array].through(&whole).iter().flat_map(View::tiles).collect();
-        for tile in &tiles {
-            self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
-        }
+        self.finish_tiles(&tiles, var.dtype)?;
         let ready = self.assemble(&whole, &tiles, Region::whole(whole.shape), Layout::RowMajor)?;
         Ok(View::uncut(var, ready.place.buffer))
+    }
+
+    /// Reduces what is pending for tiles of this step; those of earlier ones are complete.
+    fn finish_tiles(&mut self, tiles: &[TileOf], dtype: Dtype) -> Result<()> {
+        let mut current = tiles.iter().filter(|tile| tile.age == 0);
+        current.try_for_each(|tile| self.finish_partials(tile.buffer, &tile.bytes(dtype)))
     }
 
     /// A region of a tile, to be read.
@@ -47,19 +51,18 @@ impl Lowering<'_> {
         };
         let offset = tile.offset * size;
         let range = offset + elements.start * size..offset + elements.end * size;
+        let TileOf { buffer, age, .. } = *tile;
         Ready {
-            place: Place { buffer: tile.buffer, offset },
+            place: Place { buffer, age, offset },
             spec,
-            access: Access { arg: 0, buffer: tile.buffer, range, reads: true, writes: false },
+            access: Access { arg: 0, buffer, age, range, reads: true, writes: false },
         }
     }
 
     /// A region that is read: where it is if it lies in one tile as it is needed, or else assembled.
     pub fn input(&mut self, var: &Var, view: &View, region: Region, need: Option<Layout>) -> Result<Ready> {
         let touched: Vec<TileOf> = view.overlapping(&region).collect();
-        for tile in &touched {
-            self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
-        }
+        self.finish_tiles(&touched, var.dtype)?;
         let one = match touched.as_slice() {
             [] => view.tiles().next(),
             [tile] => Some(*tile),

@@ -49,6 +49,11 @@ impl Lowering<'_> {
             Role::Port | Role::Output => BufferKind::Ring,
             Role::State(id) => BufferKind::State(id),
         };
+        // The program fills and reads versions of steps under way, while tasks read those before.
+        let versions = match kind {
+            BufferKind::Ring => self.graph.depth() + info.versions - 1,
+            BufferKind::Temporary | BufferKind::State(_) => info.versions,
+        };
         if kind != BufferKind::Temporary && layout != Layout::RowMajor {
             let message =
                 format!("{} is shared with the program and must stay in row-major order", info.name);
@@ -63,7 +68,7 @@ impl Lowering<'_> {
             let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
             let bytes = layout.checked_bytes(region, info.dtype);
             let bytes = bytes.ok_or_else(|| too_large(&info.name, info.shape))?;
-            self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind });
+            self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind, versions });
         }
         self.out.rings.push((kind == BufferKind::Ring).then_some((first_buffer, info.role)));
         self.tiles.push(tiles);
@@ -71,7 +76,7 @@ impl Lowering<'_> {
     }
 
     /// The ranges of each dimension of an output over all tiles of a task.
-    fn output_cuts(&self, task: usize, arg: usize) -> Result<Vec<Vec<Range<usize>>>> {
+    pub fn output_cuts(&self, task: usize, arg: usize) -> Result<Vec<Vec<Range<usize>>>> {
         let recorded = &self.graph.tasks()[task];
         let rank = recorded.args[arg].shape.rank();
         let (mut cuts, mut known) = (vec![Vec::new(); rank], vec![HashSet::new(); rank]);
@@ -88,7 +93,7 @@ impl Lowering<'_> {
 }
 
 /// For each array, the first task that writes it, and by which argument.
-fn first_writers(graph: &Graph) -> Vec<Option<(usize, usize)>> {
+pub(super) fn first_writers(graph: &Graph) -> Vec<Option<(usize, usize)>> {
     let mut writers = vec![None; graph.arrays().len()];
     for (index, task) in graph.tasks().iter().enumerate() {
         for arg in task.codelet.relation().n_inputs()..task.args.len() {

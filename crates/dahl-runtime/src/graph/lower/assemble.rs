@@ -25,8 +25,8 @@ impl Lowering<'_> {
             Some(&place) => place,
             None => {
                 let (name, kind) = (format!("{name}{region}"), BufferKind::Temporary);
-                self.out.buffers.push(Buffer { name, dtype: var.dtype, bytes, kind });
-                let place = Place { buffer: self.out.buffers.len() - 1, offset: 0 };
+                self.out.buffers.push(Buffer { name, dtype: var.dtype, bytes, kind, versions: 1 });
+                let place = Place { buffer: self.out.buffers.len() - 1, age: 0, offset: 0 };
                 let pieces: Vec<Ready> = tiles
                     .iter()
                     .map(|tile| Self::ready(var, tile, tile.region.intersection(&region)))
@@ -59,12 +59,13 @@ impl Lowering<'_> {
                 place
             }
         };
-        let access = Access { arg: 0, buffer: place.buffer, range: 0..bytes, reads: true, writes: false };
+        let (buffer, range) = (place.buffer, 0..bytes);
+        let access = Access { arg: 0, buffer, age: 0, range, reads: true, writes: false };
         Ok(Ready { place, spec, access })
     }
 
     /// Appends a task that copies pieces into a range of an assembled buffer.
-    fn push_assemble(
+    pub fn push_assemble(
         &mut self,
         pieces: Vec<Ready>,
         spec: ArgSpec,
@@ -78,7 +79,7 @@ impl Lowering<'_> {
         for piece in pieces {
             task.argument(piece.spec, piece.place, [piece.access]);
         }
-        let written = Access { arg: 0, buffer: place.buffer, range, reads: false, writes: true };
+        let written = Access { arg: 0, buffer: place.buffer, age: 0, range, reads: false, writes: true };
         task.argument(spec, place, [written]);
         self.push(task)
     }

@@ -1,7 +1,7 @@
 //! From tasks on whole arrays to tasks on tile buffers.
 //!
 //! Every recorded task is cut into tiles as its [`TaskCut`] says. An array is cut the way its first writer is
-//! cut, so an output tile always is (a contiguous part of) one buffer. An input region that lies within one
+//! cut, so an output tile is (a contiguous part of) one buffer, or is written beside it and put there. An input region that lies within one
 //! buffer is used where it is; one that spans several, or that a kernel needs in another form, is assembled
 //! into a buffer of its own (this is how halos arise). Where a reduced axis is cut, the tiles are put into
 //! groups; the tiles of a group accumulate one after the other into the group's partial result, and the
@@ -11,7 +11,9 @@
 mod arguments;
 mod arrays;
 mod assemble;
+mod carry;
 mod partials;
+mod stage;
 mod task;
 
 use super::cut::Cut;
@@ -32,6 +34,7 @@ pub fn lower(graph: &Graph, cut: &Cut) -> Result<Lowered> {
         return Err(Error::new(ErrorKind::Plan, "the cut was made for another graph: make a new plan"));
     }
     check_states(graph)?;
+    check_ages(graph)?;
     if graph.depth() > MAX_DEPTH {
         let message = format!(
             "the graph has a depth of {}, and at most {MAX_DEPTH} steps can be under way: use a smaller one",
@@ -76,6 +79,28 @@ fn check_states(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to read what earlier steps left in an array that no step writes. Ports are written by the program,
+/// and state by other graphs.
+fn check_ages(graph: &Graph) -> Result<()> {
+    let writers = arrays::first_writers(graph);
+    for task in graph.tasks() {
+        let by_tasks = |var: &&Var| {
+            matches!(graph.arrays()[var.array].role, Role::Temporary | Role::Output)
+                && writers[var.array].is_none()
+        };
+        if let Some(var) = task.args.iter().filter(|var| var.age > 0).find(by_tasks) {
+            let (name, age) = (&graph.arrays()[var.array].name, var.age);
+            let message = format!(
+                "{name} is read as it was {age} steps ago, and no task writes it: record one that does, or use a port"
+            );
+            return Err(Error::new(ErrorKind::Usage, message)
+                .of_codelet(task.codelet.name)
+                .at(task.location));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses a graph whose buffers have more bytes than any memory.
 fn check_bytes(lowered: &Lowered) -> Result<()> {
     let add = |sum: usize, (i, buffer): (usize, &Buffer)| {
@@ -88,7 +113,7 @@ fn check_bytes(lowered: &Lowered) -> Result<()> {
             let depth = lowered.depth;
             let message = format!(
                 "a step of this graph, {depth} versions of each port and output included, takes more bytes than any memory \
-                 has: use smaller arrays or a smaller depth"
+                 has: use smaller arrays, a smaller depth or fewer versions"
             );
             Err(Error::new(ErrorKind::Memory, message))
         }
@@ -103,6 +128,8 @@ struct Lowering<'a> {
     graph: &'a Graph,
     cut: &'a Cut,
     tiles: Vec<Tiles>,
+    /// For each array, whether its version of this step still lacks what the step before left.
+    is_behind: Vec<bool>,
     partials: HashMap<usize, Partials>,
     /// Regions of each array assembled so far, until it is written again.
     assembled: HashMap<usize, HashMap<(Var, Region, Layout), Place>>,
@@ -118,9 +145,18 @@ struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     fn new(graph: &'a Graph, cut: &'a Cut) -> Result<Self> {
         let out = Lowered { depth: graph.depth(), ..Lowered::default() };
-        let (tiles, partials, assembled) = (Vec::new(), HashMap::new(), HashMap::new());
-        let mut lowering =
-            Lowering { graph, cut, tiles, partials, assembled, tile: (0, 1), priority: 0, line: None, out };
+        let mut lowering = Lowering {
+            graph,
+            cut,
+            tiles: Vec::new(),
+            is_behind: carry::behind(graph),
+            partials: HashMap::new(),
+            assembled: HashMap::new(),
+            tile: (0, 1),
+            priority: 0,
+            line: None,
+            out,
+        };
         lowering.cut_arrays()?;
         Ok(lowering)
     }

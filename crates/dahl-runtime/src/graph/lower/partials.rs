@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// Elements that one reducing task handles: enough to outweigh its overhead, few enough to share the work
 /// out.
-const REDUCE_ELEMENTS: usize = 4096;
+pub(super) const REDUCE_ELEMENTS: usize = 4096;
 
 /// A sum that is still in partial results.
 struct Pending {
@@ -116,7 +116,7 @@ impl Lowering<'_> {
         let partials = self.partials.entry(target).or_insert_with(|| {
             let name = format!("{}.parts", buffers[target].name);
             let dtype = ready.spec.dtype;
-            buffers.push(Buffer { name, dtype, bytes: 0, kind: BufferKind::Temporary });
+            buffers.push(Buffer { name, dtype, bytes: 0, kind: BufferKind::Temporary, versions: 1 });
             let (buffer, pending) = (buffers.len() - 1, BTreeMap::new());
             Partials { buffer, dtype, stride: bytes, pending, longest: 0 }
         });
@@ -134,7 +134,7 @@ impl Lowering<'_> {
         partials.longest = partials.longest.max(ready.access.range.len());
         partials.pending.insert(range, Pending { groups, how, line: self.line });
         let shift = group * partials.stride;
-        ready.place = Place { buffer: partials.buffer, offset: ready.place.offset + shift };
+        ready.place = Place { buffer: partials.buffer, age: 0, offset: ready.place.offset + shift };
         ready.access.buffer = partials.buffer;
         ready.access.range = ready.access.range.start + shift..ready.access.range.end + shift;
         Ok(())
@@ -166,8 +166,14 @@ impl Lowering<'_> {
             let part = cut.tile(elements.len(), tile);
             let part = elements.start + part.start..elements.start + part.end;
             let bytes = |group: usize| group * stride + part.start * size..group * stride + part.end * size;
-            let access =
-                |buffer, range, writes: bool| Access { arg: 0, buffer, range, reads: !writes, writes };
+            let access = |buffer, range, writes: bool| Access {
+                arg: 0,
+                buffer,
+                age: 0,
+                range,
+                reads: !writes,
+                writes,
+            };
             let argument = |extent: Shape, region| {
                 let (layout, tile) = (Layout::RowMajor, Region::whole(extent));
                 ArgSpec { dtype, layout, tile, region, extent }
@@ -179,12 +185,12 @@ impl Lowering<'_> {
             (task.priority, task.location) = (self.priority, pending.line);
             task.argument(
                 argument(Shape::new(&[groups, stride / size]), Region::new(&[0..groups, part.clone()])),
-                Place { buffer: source, offset: 0 },
+                Place { buffer: source, age: 0, offset: 0 },
                 (0..groups).map(|group| access(source, bytes(group), false)),
             );
             task.argument(
                 argument(Shape::new(&[total]), Region::new(std::slice::from_ref(&part))),
-                Place { buffer: target, offset: 0 },
+                Place { buffer: target, age: 0, offset: 0 },
                 [access(target, bytes(0), true)],
             );
             self.out.tasks.push(task);

@@ -7,6 +7,7 @@ use super::super::{MAX_TASKS, Recorded, Var};
 use super::Lowering;
 use super::arguments::Ready;
 use super::partials::{Reduction, reductions};
+use super::stage::Stage;
 use crate::codelet::relation::{Mode, Split, Tile};
 use crate::codelet::{CallSpec, Needs};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,6 +25,8 @@ struct Whole<'a> {
     agree: bool,
     /// How the arguments lie in tiles, once the first tile has asked.
     views: Vec<Option<View>>,
+    /// The outputs that are put together from their tiles.
+    stages: Vec<Option<Stage>>,
 }
 
 impl<'a> Whole<'a> {
@@ -31,7 +34,8 @@ impl<'a> Whole<'a> {
         let reductions = reductions(recorded, cut);
         let reduced: Vec<&Reduction> = reductions.iter().flatten().collect();
         let agree = reduced.windows(2).all(|pair| pair[0].axes == pair[1].axes);
-        Whole { index, recorded, cut, reductions, agree, views: vec![None; recorded.args.len()] }
+        let (views, stages) = (vec![None; recorded.args.len()], Vec::new());
+        Whole { index, recorded, cut, reductions, agree, views, stages }
     }
 
     /// The task of a tile, without its arguments.
@@ -93,14 +97,30 @@ impl Lowering<'_> {
                 self.finish_partials(tile.buffer, &tile.bytes(var.dtype))?;
             }
         }
+        for arg in recorded.codelet.relation().n_inputs()..recorded.args.len() {
+            self.carry(recorded, arg)?;
+        }
         let mut whole = Whole::new(index, recorded, &cut.tasks[index]);
         let tiles = task_tiles(recorded, whole.cut)?;
+        for arg in 0..recorded.args.len() {
+            let is_output = arg >= recorded.codelet.relation().n_inputs();
+            let need = whole.need(arg);
+            whole.stages.push(if is_output {
+                self.stage((index, recorded), arg, &tiles, need)?
+            } else {
+                None
+            });
+        }
         for (number, (tile, position)) in tiles.iter().enumerate() {
             self.tile = (number, tiles.len());
             self.tile(&mut whole, tile, position)?;
         }
+        for (var, stage) in recorded.args.iter().zip(&whole.stages) {
+            stage.iter().try_for_each(|stage| self.unstage(var, stage))?;
+        }
         for var in outputs {
             self.assembled.remove(&var.array);
+            self.is_behind[var.array] = false;
         }
         Ok(())
     }
@@ -123,12 +143,12 @@ impl Lowering<'_> {
     }
 
     fn argument_to_read(&mut self, whole: &mut Whole<'_>, arg: usize, region: Region) -> Result<Ready> {
-        let (var, need) = (&whole.recorded.args[arg], whole.need(arg));
+        let (var, need) = (self.as_left(&whole.recorded.args[arg]), whole.need(arg));
         let view = match &mut whole.views[arg] {
             Some(view) => view,
-            unknown => unknown.insert(self.view_to_read(var)?),
+            unknown => unknown.insert(self.view_to_read(&var)?),
         };
-        self.input(var, view, region, need)
+        self.input(&var, view, region, need)
     }
 
     /// Likewise; a sum over several tiles goes to the partial result of its group.
@@ -141,8 +161,12 @@ impl Lowering<'_> {
         task: &mut Task,
     ) -> Result<Ready> {
         let (var, need) = (&whole.recorded.args[arg], whole.need(arg));
+        let stage = whole.stages[arg].as_ref();
         if whole.views[arg].is_none() {
-            whole.views[arg] = self.tiles[var.array].through(var);
+            whole.views[arg] = match stage {
+                Some(stage) => Some(stage.view().clone()),
+                None => self.tiles[var.array].through(var),
+            };
         }
         let mut ready = self.output(var, whole.views[arg].as_ref(), region, need)?;
         match &whole.reductions[arg] {
@@ -162,7 +186,7 @@ impl Lowering<'_> {
                 let declared = &whole.recorded.codelet.relation().args()[arg];
                 ready.access.reads = declared.mode == Mode::ReadWrite;
                 let is_part = var.shape.len() < self.graph.arrays()[var.array].shape.len();
-                if is_part && task.tile.1 > 1 {
+                if is_part && task.tile.1 > 1 && stage.is_none() {
                     task.position = (ready.access.range.start, self.out.buffers[ready.place.buffer].bytes);
                 }
             }

@@ -8,7 +8,8 @@
 use super::super::memory::adopt;
 use super::super::{Order, Placement, Plan, Planned};
 use super::record::{
-    OrderRecord, StepRecord, TaskRecord, array_identity, fused_identity, run_identity, task_identity,
+    OrderRecord, StepRecord, TaskRecord, array_identity, fused_identity, past_identities, run_identity,
+    task_identity,
 };
 use super::refuse;
 use crate::bytes::ALIGN;
@@ -101,6 +102,7 @@ impl Checker<'_> {
             }
         }
         self.fused(graph)?;
+        self.past(graph)?;
         let fingerprint = Fingerprint::of_graph(graph);
         if self.record.graph != fingerprint {
             let planned = self.record.graph;
@@ -149,6 +151,30 @@ impl Checker<'_> {
                     "task {task} of the graph stands for {names}, and no line says so: {OTHER_GRAPH}"
                 );
                 self.refuse(self.record.line, message)
+            }
+        }
+    }
+
+    /// Checks that the same arrays have as many versions, and are read at the same ages.
+    fn past(&self, graph: &Graph) -> Result<()> {
+        let expected = past_identities(graph);
+        let mut missing = expected.iter();
+        for record in &self.record.past {
+            let there = missing.next().map_or("none", |there| there);
+            if record.identity != there {
+                let planned = &record.identity;
+                return self.refuse(
+                    record.line,
+                    format!(
+                        "found '{planned}' where the line for the graph would be '{there}': {OTHER_GRAPH}"
+                    ),
+                );
+            }
+        }
+        match missing.next() {
+            None => Ok(()),
+            Some(there) => {
+                self.refuse(self.record.line, format!("the line '{there}' is missing: {OTHER_GRAPH}"))
             }
         }
     }

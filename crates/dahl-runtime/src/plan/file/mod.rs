@@ -2,7 +2,7 @@
 //! edited.
 //!
 //! ```text
-//! dahl plan 1                                  the version of the format
+//! dahl plan 1                                  the version of the format, see below
 //! from heuristic                               where the plan comes from
 //! hash 1b0c…                                   of the steps below, when the file was written
 //! step train.64                                one plan per recorded step
@@ -12,6 +12,8 @@
 //! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
 //! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
 //! fused 2 conv2d max_pool relu                 each of them that fusion put in, and what it stands for
+//! versions 4 3                                 each array that has several versions, and how many
+//! age 7 0 2                                    each argument of a task that is read as it was steps ago
 //! order fixed                                  or a scheduler, eager or steal, and no run lines
 //! run 17 conv2d 2/4 on 0                       each task that lowering makes of them, and its unit
 //! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset
@@ -27,6 +29,9 @@
 //! because they share memory follows from offsets and order, by the same rule that planned them
 //! (`memory::adopt`). So these edges are not in the file: whoever edits an order need not edit edges, and
 //! forgetting one cannot corrupt memory. `#` begins a comment.
+//!
+//! The lines `versions` and `age` are those of version 2. A file without them is written as version 1, which
+//! has everything else.
 //!
 //! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it
 //! is given; anything else is a sentence with file and line.
@@ -51,10 +56,11 @@ use crate::shown;
 use crate::words::escaped;
 use record::StepRecord;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The version of the format.
-const VERSION: u64 = 1;
+/// The versions of the format that are read.
+const VERSIONS: RangeInclusive<u64> = 1..=2;
 
 /// The largest plan that is read, in bytes: some millions of lines.
 const MAX_BYTES: u64 = 256 << 20;
@@ -145,10 +151,11 @@ impl PlanFile {
         self.steps.iter().map(|step| step.name.as_str())
     }
 
-    /// The hash of what bits depend on: the cut of every task of every step, whoever executes it.
+    /// The hash of what bits depend on: the cut of every task of every step, and which steps' values it reads,
+    /// whoever executes it.
     pub fn cut_hash(&self) -> Fingerprint {
         let text = self.to_string();
-        let is_cut = |line: &&str| line.starts_with("step ") || line.starts_with("task ");
+        let is_cut = |line: &&str| ["step ", "task ", "age "].iter().any(|word| line.starts_with(word));
         Fingerprint::of_bytes(text.lines().filter(is_cut).flat_map(|line| line.bytes().chain([b'\n'])))
     }
 
@@ -175,7 +182,9 @@ impl PlanFile {
 
 impl fmt::Display for PlanFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "dahl plan {VERSION}")?;
+        // The oldest version that has all lines, so that older programs read it.
+        let version = if self.steps.iter().all(|step| step.past.is_empty()) { 1 } else { 2 };
+        writeln!(f, "dahl plan {version}")?;
         writeln!(f, "from {}", self.origin)?;
         writeln!(f, "hash {}", self.hash())?;
         write!(f, "{}", Steps(&self.steps))

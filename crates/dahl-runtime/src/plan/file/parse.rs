@@ -2,9 +2,10 @@
 //! a graph and a machine is another question (`check`).
 
 use super::record::{
-    ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, RunRecord, StepRecord, TaskRecord,
+    ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, PastRecord, RunRecord, StepRecord,
+    TaskRecord,
 };
-use super::{PlanFile, VERSION, refuse};
+use super::{PlanFile, VERSIONS, refuse};
 use crate::error::Result;
 use crate::hash::Fingerprint;
 use crate::schedule::SchedulerKind;
@@ -15,15 +16,15 @@ use std::str::{FromStr, SplitWhitespace};
 pub(super) fn parse(source: &str, text: &str) -> Result<PlanFile> {
     let mut file = PlanFile { source: source.to_string(), ..PlanFile::default() };
     let mut step: Option<Draft> = None;
-    let mut is_first = true;
+    let mut version = None;
     for (i, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = Words { source, line: i + 1, words: line.split_whitespace() };
         let Some(keyword) = words.words.next() else { continue };
-        if std::mem::take(&mut is_first) {
-            check_version(keyword, &mut words)?;
+        let Some(version) = version else {
+            version = Some(read_version(keyword, &mut words)?);
             continue;
-        }
+        };
         match (keyword, &mut step) {
             ("step", _) => {
                 file.steps.extend(step.take().map(|draft| draft.finish(source)).transpose()?);
@@ -31,7 +32,7 @@ pub(super) fn parse(source: &str, text: &str) -> Result<PlanFile> {
                 if file.steps.iter().any(|step| step.name == name) {
                     return words.refuse(format!("the step {name} is there twice: remove one of them"));
                 }
-                step = Some(Draft { name, line: words.line, ..Draft::default() });
+                step = Some(Draft { name, line: words.line, version, ..Draft::default() });
             }
             ("from", None) => {
                 file.origin = words.words.by_ref().collect::<Vec<_>>().join(" ");
@@ -46,25 +47,27 @@ pub(super) fn parse(source: &str, text: &str) -> Result<PlanFile> {
         }
         words.end()?;
     }
-    if is_first {
+    if version.is_none() {
         return Err(refuse(source, 1, "the file is empty: a plan file begins with 'dahl plan 1'"));
     }
     file.steps.extend(step.map(|draft| draft.finish(source)).transpose()?);
     Ok(file)
 }
 
-fn check_version(keyword: &str, words: &mut Words<'_>) -> Result<()> {
+fn read_version(keyword: &str, words: &mut Words<'_>) -> Result<u64> {
     if keyword != "dahl" || words.words.next() != Some("plan") {
         return words.refuse("this is no plan file: one begins with 'dahl plan 1'");
     }
     let version: u64 = words.parsed("the version of the format")?;
-    if version != VERSION {
+    if !VERSIONS.contains(&version) {
+        let (first, last) = (VERSIONS.start(), VERSIONS.end());
         return words.refuse(format!(
-            "the file has version {version} of the format, and this program reads version {VERSION}: make a new \
-             plan, or use the program that wrote it"
+            "the file has version {version} of the format, and this program reads versions {first} and {last}: make a \
+             new plan, or use the program that wrote it"
         ));
     }
-    words.end()
+    words.end()?;
+    Ok(version)
 }
 
 /// A step that is being read.
@@ -72,12 +75,15 @@ fn check_version(keyword: &str, words: &mut Words<'_>) -> Result<()> {
 struct Draft {
     name: String,
     line: usize,
+    /// The version of the format.
+    version: u64,
     graph: Option<Fingerprint>,
     machine: Option<(Vec<usize>, usize)>,
     memory: Option<(usize, usize)>,
     arrays: Vec<ArrayRecord>,
     tasks: Vec<TaskRecord>,
     fused: Vec<FusedRecord>,
+    past: Vec<PastRecord>,
     /// The scheduler, if the order is not fixed.
     order: Option<Option<SchedulerKind>>,
     runs: Vec<RunRecord>,
@@ -133,6 +139,23 @@ impl Draft {
                 self.fused.push(FusedRecord { line, task, identity });
                 Ok(())
             }
+            "versions" | "age" => {
+                if self.version == 1 {
+                    return words.refuse(format!(
+                        "version 1 of the format has no line '{keyword}': write 'dahl plan 2' in the first line"
+                    ));
+                }
+                let what: &[&str] = match keyword {
+                    "versions" => &["the number of an array", "a number of versions"],
+                    _ => &["the number of a task", "the number of an argument", "a number of steps"],
+                };
+                let mut identity = keyword.to_string();
+                for what in what {
+                    identity.push_str(&format!(" {}", words.parsed::<usize>(what)?));
+                }
+                self.past.push(PastRecord { line, identity });
+                Ok(())
+            }
             "order" => {
                 let policy = match words.word("fixed, eager or steal")? {
                     "fixed" => None,
@@ -171,13 +194,14 @@ impl Draft {
                 Ok(())
             }
             other => words.refuse(format!(
-                "expected graph, machine, memory, array, task, fused, order, run, buffer or step, found '{other}'"
+                "expected graph, machine, memory, array, task, fused, versions, age, order, run, buffer or step, found \
+                 '{other}'"
             )),
         }
     }
 
     fn finish(self, source: &str) -> Result<StepRecord> {
-        let Draft { name, line, arrays, tasks, fused, runs, buffers, .. } = self;
+        let Draft { name, line, arrays, tasks, fused, past, runs, buffers, .. } = self;
         let missing = |what: &str| {
             let message = format!("the step {name} has no line '{what}': the file is not complete");
             refuse(source, line, message)
@@ -192,7 +216,7 @@ impl Draft {
             return Err(refuse(source, run.line, message));
         }
         let order = policy.map_or(OrderRecord::Fixed(runs), OrderRecord::Open);
-        Ok(StepRecord { name, line, graph, machine, memory, arrays, tasks, fused, order, buffers })
+        Ok(StepRecord { name, line, graph, machine, memory, arrays, tasks, fused, past, order, buffers })
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct StepRecord {
     pub tasks: Vec<TaskRecord>,
     /// Those of them that fusion put in the place of others.
     pub fused: Vec<FusedRecord>,
+    /// What has several versions, and who reads older ones.
+    pub past: Vec<PastRecord>,
     pub order: OrderRecord,
     /// All buffers but those of state.
     pub buffers: Vec<BufferRecord>,
@@ -62,6 +64,14 @@ pub(super) struct FusedRecord {
     pub line: usize,
     pub task: usize,
     /// The codelets of the tasks that it stands for: words that must be those of the graph.
+    pub identity: String,
+}
+
+/// `versions 4 3`, the array and how many it has, or `age 7 0 2`, the task, the argument and the steps
+#[derive(Clone, Debug)]
+pub(super) struct PastRecord {
+    pub line: usize,
+    /// The line itself: words that must be those of the graph.
     pub identity: String,
 }
 
@@ -152,6 +162,18 @@ pub(super) fn fused_identity(task: &Recorded) -> String {
     task.fused.iter().map(|name| escaped(name)).collect::<Vec<_>>().join(" ")
 }
 
+/// The lines about arrays with several versions, and about arguments that are read as they were earlier.
+pub(super) fn past_identities(graph: &Graph) -> Vec<String> {
+    let arrays = graph.arrays().iter().enumerate().filter(|(_, array)| array.versions > 1);
+    let versions = arrays.map(|(i, array)| format!("versions {i} {}", array.versions));
+    let of_task = |(task, recorded): (usize, &Recorded)| {
+        let args: Vec<usize> = recorded.args.iter().map(|var| var.age()).collect();
+        let aged = args.into_iter().enumerate().filter(|(_, age)| *age > 0);
+        aged.map(move |(arg, age)| format!("age {task} {arg} {age}"))
+    };
+    versions.chain(graph.tasks().iter().enumerate().flat_map(of_task)).collect()
+}
+
 /// Codelet and tile of a lowered task.
 pub(super) fn run_identity(task: &Task) -> String {
     format!("{} {}/{}", escaped(task.codelet), task.tile.0 + 1, task.tile.1)
@@ -195,6 +217,7 @@ impl StepRecord {
                 .collect(),
             tasks: tasks.map(|(task, cut)| TaskRecord::new(task, cut)).collect::<Result<_>>()?,
             fused: fused.collect(),
+            past: past_identities(graph).into_iter().map(|identity| PastRecord { line, identity }).collect(),
             order,
             buffers: buffers
                 .filter_map(|(buffer, (info, offset))| {
@@ -253,6 +276,7 @@ impl fmt::Display for StepRecord {
         for FusedRecord { task, identity, .. } in &self.fused {
             writeln!(f, "fused {task} {identity}")?;
         }
+        self.past.iter().try_for_each(|past| writeln!(f, "{}", past.identity))?;
         match &self.order {
             OrderRecord::Open(policy) => writeln!(f, "order {policy}")?,
             OrderRecord::Fixed(runs) => {

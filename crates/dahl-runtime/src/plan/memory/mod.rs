@@ -5,8 +5,9 @@
 //! order on each worker (of tasks that do not float). In the next step the order is the other way round (the
 //! second buffer's memory becomes the first's again), so sharing adds memory edges of distance 1. Of the
 //! buffers that lie in the same place, the first one waits for the last one of the step before; all others
-//! follow from that, because each comes after the first and before the last. Ring buffers and state are never
-//! shared.
+//! follow from that, because each comes after the first and before the last. Buffers with several versions
+//! are in use from step to step, so nothing shares their memory: rings, and temporary ones that have been
+//! given several. Nor does anything share that of state.
 //!
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what
 //! comes before what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and
@@ -54,12 +55,12 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> R
     let mut temporaries = Vec::new();
     for (i, buffer) in lowered.buffers.iter().enumerate() {
         match buffer.kind {
-            BufferKind::State(_) => plan.state_bytes += buffer.bytes,
-            BufferKind::Ring => {
+            BufferKind::State(_) => plan.state_bytes += buffer.bytes * buffer.versions,
+            BufferKind::Temporary if buffer.may_share() => temporaries.push(i),
+            BufferKind::Ring | BufferKind::Temporary => {
                 plan.offsets[i] = Some(plan.bytes);
-                plan.bytes += buffer.bytes.next_multiple_of(ALIGN) * lowered.depth;
+                plan.bytes += buffer.bytes.next_multiple_of(ALIGN) * buffer.versions;
             }
-            BufferKind::Temporary => temporaries.push(i),
         }
     }
     plan.bytes_unshared = plan.bytes;
@@ -94,20 +95,20 @@ pub(super) fn adopt(
     let mut space = Space::new(&before, &lives, 0);
     for (i, buffer) in lowered.buffers.iter().enumerate() {
         let Some(range) = range_of(lowered, &plan.offsets, i) else {
-            plan.state_bytes += buffer.bytes;
+            plan.state_bytes += buffer.bytes * buffer.versions;
             continue;
         };
         plan.bytes_unshared += range.len();
         plan.bytes = plan.bytes.max(range.end);
-        // What nobody touches is in the way of rings only. Both are few, so they are compared with
+        // What nobody touches is in the way of what never shares only. Both are few, so they are compared with
         // everything.
-        let (life, is_ring) = (&lives[i], buffer.kind == BufferKind::Ring);
-        if is_ring || life.is_empty() || !space.is_free(&range, life) {
+        let (life, may_share) = (&lives[i], buffer.may_share());
+        if !may_share || life.is_empty() || !space.is_free(&range, life) {
             let is_in_the_way = |&j: &usize| {
-                let both_temporary = !is_ring && lowered.buffers[j].kind == BufferKind::Temporary;
+                let both_may = may_share && lowered.buffers[j].may_share();
                 let overlaps = |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
                 range_of(lowered, &plan.offsets, j).as_ref().is_some_and(overlaps)
-                    && !(both_temporary && life.is_separated(&lives[j], &before))
+                    && !(both_may && life.is_separated(&lives[j], &before))
             };
             if let Some(j) = (0..i).find(is_in_the_way) {
                 return Ok(Err((j, i)));
@@ -144,9 +145,9 @@ pub(super) fn users(lowered: &Lowered) -> Vec<Vec<TaskId>> {
 
 /// When each buffer is in use.
 fn lives(lowered: &Lowered, before: &Before) -> Vec<Life> {
-    let life = |(buffer, users): (&Buffer, Vec<TaskId>)| match buffer.kind {
-        BufferKind::Temporary => Life::new(before, &users),
-        BufferKind::Ring | BufferKind::State(_) => Life::always(),
+    let life = |(buffer, users): (&Buffer, Vec<TaskId>)| match buffer.may_share() {
+        true => Life::new(before, &users),
+        false => Life::always(),
     };
     lowered.buffers.iter().zip(users(lowered)).map(life).collect()
 }

@@ -67,17 +67,18 @@ fn reference_plan(lowered: &Lowered, placement: Option<&Placement>) -> MemoryPla
     let size = |i: usize| lowered.buffers[i].bytes.next_multiple_of(ALIGN);
     for (i, buffer) in lowered.buffers.iter().enumerate() {
         match buffer.kind {
-            BufferKind::State(_) => plan.state_bytes += buffer.bytes,
-            BufferKind::Ring => {
+            BufferKind::State(_) => plan.state_bytes += buffer.bytes * buffer.versions,
+            BufferKind::Temporary if buffer.versions == 1 => {}
+            BufferKind::Ring | BufferKind::Temporary => {
                 plan.offsets[i] = Some(plan.bytes);
-                plan.bytes += size(i) * lowered.depth;
+                plan.bytes += size(i) * buffer.versions;
             }
-            BufferKind::Temporary => {}
         }
     }
     plan.bytes_unshared = plan.bytes;
     let start = plan.bytes;
-    let is_temporary = |&i: &usize| lowered.buffers[i].kind == BufferKind::Temporary;
+    let is_temporary =
+        |&i: &usize| lowered.buffers[i].kind == BufferKind::Temporary && lowered.buffers[i].versions == 1;
     let mut temporaries: Vec<usize> = (0..lowered.buffers.len()).filter(is_temporary).collect();
     temporaries.sort_by_key(|&i| Reverse(lowered.buffers[i].bytes));
     let mut placed: Vec<(usize, Range<usize>)> = Vec::new();
@@ -117,14 +118,15 @@ fn reference_adopt(
     let mut placed: Vec<(usize, Range<usize>)> = Vec::new();
     for (i, buffer) in lowered.buffers.iter().enumerate() {
         let Some(range) = range_of(lowered, &plan.offsets, i) else {
-            plan.state_bytes += buffer.bytes;
+            plan.state_bytes += buffer.bytes * buffer.versions;
             continue;
         };
         plan.bytes_unshared += range.len();
         plan.bytes = plan.bytes.max(range.end);
         let overlaps = |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
         for &(j, _) in placed.iter().filter(|(_, other)| overlaps(other)) {
-            let both = [buffer, &lowered.buffers[j]].iter().all(|b| b.kind == BufferKind::Temporary);
+            let is_temporary = |b: &&Buffer| b.kind == BufferKind::Temporary && b.versions == 1;
+            let both = [buffer, &lowered.buffers[j]].iter().all(is_temporary);
             if !both || !pairs.separated(&users[i], &users[j]) {
                 return Err((j, i));
             }
@@ -156,6 +158,8 @@ impl Sketch {
                 dtype: Dtype::U8,
                 bytes: 16 * bytes,
                 kind: kinds[[0, 0, 0, 0, 0, 0, 1, 2][kind as usize]],
+                // State and some of what is temporary have two versions, rings have three.
+                versions: [1, 1, 1, 1, 1, 2, 3, 2][kind as usize],
             }
         };
         let mut lowered =
@@ -164,9 +168,9 @@ impl Sketch {
             // It computes so much that some float.
             let mut task = Task { flops: 1e6, ..Task::untouching((tile % self.n_tiles, self.n_tiles)) };
             for (arg, buffer) in touched.iter().map(|buffer| buffer % self.buffers.len()).enumerate() {
-                task.places.push(Place { buffer, offset: 0 });
+                task.places.push(Place { buffer, age: 0, offset: 0 });
                 let (range, reads, writes) = (0..lowered.buffers[buffer].bytes, arg > 0, arg == 0);
-                task.accesses.push(Access { arg, buffer, range, reads, writes });
+                task.accesses.push(Access { arg, buffer, age: 0, range, reads, writes });
             }
             lowered.tasks.push(task);
             for from in waits.iter().filter_map(|back| id.checked_sub(back + 1)) {
