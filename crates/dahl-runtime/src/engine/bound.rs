@@ -11,7 +11,7 @@ use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Buffer, BufferKind, Lowered, Place};
+use crate::graph::{Buffer, BufferKind, Lowered, Place, StateId};
 use crate::machine::{HOST, Machine, MemoryId};
 use crate::plan::MemoryPlan;
 use crate::shape::Dtype;
@@ -106,19 +106,11 @@ impl BoundGraph {
     ) -> Result<Self> {
         let (units, n_memories) = (&machine.units, machine.memories.len());
         let (mut memories, mut bytes) = (Vec::new(), Vec::new());
-        for memory in 0..n_memories {
-            // Other memories than the host's also need room for copies of the state.
-            let mut end = plan.bytes;
-            let mut offsets = plan.offsets.clone();
-            for (offset, buffer) in offsets.iter_mut().zip(&lowered.buffers) {
-                if offset.is_none() && memory != HOST {
-                    *offset = Some(end);
-                    end += buffer.bytes.next_multiple_of(ALIGN) * buffer.versions;
-                }
-            }
+        for _ in 0..n_memories {
+            let offsets = plan.offsets.clone();
             let addresses = offsets.iter().map(|_| AtomicPtr::new(ptr::null_mut())).collect();
             memories.push(Memory { offsets, addresses });
-            bytes.push(end);
+            bytes.push(plan.bytes);
         }
         workspace.reserve(&bytes)?;
         let (mut is_written, mut oldest) =
@@ -163,6 +155,7 @@ impl BoundGraph {
                 Some((pointer, bytes)) if is_same && bytes == self.sizes[i] => {
                     self.memories[HOST].addresses[i].store(pointer, Ordering::Relaxed);
                     self.versions[i].begin(store.newest(id), first);
+                    self.bind_replicas(store, i, id)?;
                 }
                 _ if store.is_lost() => {
                     let message =
@@ -183,6 +176,19 @@ impl BoundGraph {
         })?;
         self.clear_past(first);
         Ok(lease)
+    }
+
+    /// Points a state buffer at its replicas in other memories, and says what of them is valid.
+    fn bind_replicas(&self, store: &mut Store, buffer: usize, id: StateId) -> Result<()> {
+        let Some(coherence) = &self.coherence else { return Ok(()) };
+        for (memory, Memory { addresses, .. }) in self.memories.iter().enumerate().skip(1) {
+            addresses[buffer].store(store.replica(id, memory)?, Ordering::Relaxed);
+        }
+        let n_memories = self.memories.len();
+        coherence.begin_buffer(buffer, |memory, version, range| {
+            memory < n_memories && store.is_valid(id, memory, version, range)
+        });
+        Ok(())
     }
 
     /// Makes zero what steps before the first one of a run left, as far as it is read and not state.
@@ -303,17 +309,27 @@ impl BoundGraph {
         });
     }
 
-    /// Brings all state back into the host's memory, and makes it valid only there.
-    pub fn flush_state(&self) {
-        let Some(coherence) = &self.coherence else { return };
+    /// Brings all state back into the host's memory. What is the same in other memories stays valid there.
+    pub fn flush_state(&self, store: &mut Store) {
         for (buffer, kind) in self.kinds.iter().enumerate() {
-            if !matches!(kind, BufferKind::State(_)) {
+            let BufferKind::State(id) = *kind else { continue };
+            let Some(coherence) = &self.coherence else {
+                // Replicas are those of other sessions.
+                if self.is_written[buffer] {
+                    store.set_valid(id, []);
+                }
                 continue;
-            }
-            for version in 0..self.versions[buffer].count as usize {
-                self.fetch_version(coherence, buffer, version, 0);
-                coherence.own_buffer(buffer, version);
-            }
+            };
+            let versions = 0..self.versions[buffer].count as usize;
+            versions.clone().for_each(|version| self.fetch_version(coherence, buffer, version, 0));
+            let of_memory = |memory: MemoryId| {
+                let of_version = move |version| {
+                    let ranges = coherence.replicas(buffer, version, memory);
+                    ranges.map(move |range| (memory, version, range))
+                };
+                versions.clone().flat_map(of_version)
+            };
+            store.set_valid(id, (HOST + 1..self.memories.len()).flat_map(of_memory));
         }
     }
 }

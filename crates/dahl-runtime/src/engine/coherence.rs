@@ -13,6 +13,7 @@ use crate::graph::{Block, Blocks, Lowered};
 use crate::machine::{HOST, MAX_MEMORIES, MemoryId};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::spin_loop;
+use std::ops::Range;
 
 /// Set while a block is being copied; the bits below say where it is valid.
 const LOCKED: u32 = 1 << MAX_MEMORIES;
@@ -73,6 +74,33 @@ impl Coherence {
         for block in self.blocks.of_buffer[buffer].clone() {
             self.fetch(block, version, HOST, &copy);
         }
+    }
+
+    /// Says where each version of each block of a buffer is valid, at the beginning of a run: in the host's
+    /// memory, and where `is_valid` says so.
+    pub fn begin_buffer(&self, buffer: usize, is_valid: impl Fn(MemoryId, usize, &Range<usize>) -> bool) {
+        for number in self.blocks.of_buffer[buffer].clone() {
+            let (range, last) = (&self.blocks.blocks[number].range, self.first.get(number + 1));
+            let n_versions = last.copied().unwrap_or(self.states.len()) - self.first[number];
+            for version in 0..n_versions {
+                let others = (HOST + 1..MAX_MEMORIES).filter(|&memory| is_valid(memory, version, range));
+                let valid = others.fold(1 << HOST, |valid, memory| valid | 1 << memory);
+                self.state(number, version).store(valid, Ordering::Release);
+            }
+        }
+    }
+
+    /// Where a version of a buffer is valid beside the host's memory: memories and bytes.
+    pub fn replicas(
+        &self,
+        buffer: usize,
+        version: usize,
+        memory: MemoryId,
+    ) -> impl Iterator<Item = Range<usize>> {
+        let is_valid =
+            move |&number: &usize| self.state(number, version).load(Ordering::Acquire) >> memory & 1 == 1;
+        let blocks = self.blocks.of_buffer[buffer].clone().filter(is_valid);
+        blocks.map(|number| self.blocks.blocks[number].range.clone())
     }
 
     /// Notes that the host wrote a version of a buffer.

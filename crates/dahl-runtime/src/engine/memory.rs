@@ -1,7 +1,8 @@
 //! The store of state arrays: what outlives graphs.
 //!
 //! A run borrows its store exclusively. Images are in memory once: the store shares the bytes of the data set
-//! ([`Store::share`]) and copies them only for a graph that writes them.
+//! ([`Store::share`]) and copies them only for a graph that writes them. Copies in other memories stay there
+//! between runs (`replica.rs`).
 //!
 //! An array may have several versions ([`Store::set_versions`]). They are a ring: a step of a graph that writes
 //! the array leaves its values in the version after the *newest*, which then is the newest. So it does not
@@ -10,11 +11,13 @@
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 
+use super::replica::Replicas;
 use crate::bytes::{ALIGN, Bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Graph, MAX_VERSIONS, Role, StateId, Var};
-use crate::machine::resident_bytes_at;
+use crate::machine::{MemoryId, resident_bytes_at};
 use crate::shape::{Dtype, Element, Shape};
+use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
 
@@ -61,12 +64,23 @@ struct Entry {
     newest: usize,
     /// Whether the program may have written the newest version, and older ones are not what it wrote.
     is_set: bool,
+    /// Copies in other memories.
+    replicas: Replicas,
 }
 
 impl Entry {
     fn new(name: &str, dtype: Dtype, shape: Shape, held: Held) -> Self {
         let (name, held) = (name.to_string(), Some(held));
-        Entry { name, dtype, shape, held, n_versions: 1, newest: 0, is_set: false }
+        Entry {
+            name,
+            dtype,
+            shape,
+            held,
+            n_versions: 1,
+            newest: 0,
+            is_set: false,
+            replicas: Replicas::default(),
+        }
     }
 
     /// Bytes of a version.
@@ -149,6 +163,7 @@ impl Store {
         // is nobody else's.
         unsafe { own.pointer().copy_from_nonoverlapping(newest, entry.bytes()) };
         entry.held = Some(Held::Own(own));
+        entry.replicas.forget();
         (entry.n_versions, entry.newest, entry.is_set) = (versions, 0, true);
         Ok(())
     }
@@ -209,6 +224,7 @@ impl Store {
     pub fn get_mut<T: Element>(&mut self, id: StateId) -> &mut [T] {
         self.own(id).unwrap_or_else(|error| panic!("{error}"));
         self.entries[id.0].is_set = true;
+        self.entries[id.0].replicas.forget();
         let (pointer, len) = self.elements::<T>(id);
         // SAFETY: as in `get`; `&mut self` makes the access exclusive, and the memory is the store's own.
         unsafe { slice::from_raw_parts_mut(pointer, len) }
@@ -257,9 +273,49 @@ impl Store {
         entry.newest = ((entry.newest as u64 + steps % n_versions) % n_versions) as usize;
     }
 
+    /// The first byte of an array's replica in another memory than the host's, for engines. It has room for
+    /// all versions, at the distances that they have in the host's. What is in it is worth nothing where
+    /// [`Store::is_valid`] does not say so.
+    pub fn replica(&mut self, id: StateId, memory: MemoryId) -> Result<*mut u8> {
+        let entry = &mut self.entries[id.0];
+        let bytes = entry.stride() * (entry.n_versions - 1) + entry.bytes();
+        entry.replicas.pointer(memory, bytes)
+    }
+
+    /// Whether bytes of an array's version are the same in another memory as in the host's.
+    pub fn is_valid(&self, id: StateId, memory: MemoryId, version: usize, range: &Range<usize>) -> bool {
+        let entry = &self.entries[id.0];
+        let first = version * entry.stride();
+        entry.replicas.is_valid(memory, &(first + range.start..first + range.end))
+    }
+
+    /// Notes what is the same in replicas as in the host's memory, for engines that end a run: for every
+    /// memory, versions and ranges in ascending order, and nothing else.
+    pub fn set_valid(
+        &mut self,
+        id: StateId,
+        valid: impl IntoIterator<Item = (MemoryId, usize, Range<usize>)>,
+    ) {
+        let entry = &mut self.entries[id.0];
+        let stride = entry.stride();
+        entry.replicas.forget();
+        for (memory, version, range) in valid {
+            entry.replicas.note(memory, version * stride + range.start..version * stride + range.end);
+        }
+    }
+
+    /// Bytes of all replicas in a memory.
+    pub fn replica_bytes(&self, memory: MemoryId) -> usize {
+        self.entries.iter().map(|entry| entry.replicas.len(memory)).sum()
+    }
+
     /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.
     pub(super) fn abandon(&mut self) -> Vec<Held> {
-        self.entries.iter_mut().filter_map(|entry| entry.held.take()).collect()
+        let held = |entry: &mut Entry| {
+            let replicas = entry.replicas.take().map(Held::Own);
+            replicas.chain(entry.held.take()).collect::<Vec<Held>>()
+        };
+        self.entries.iter_mut().flat_map(held).collect()
     }
 
     /// Whether arrays were given up.

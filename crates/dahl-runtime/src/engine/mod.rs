@@ -16,6 +16,7 @@ pub mod pool;
 pub mod queue;
 
 mod memory;
+mod replica;
 mod workspace;
 mod local;
 mod coherence;

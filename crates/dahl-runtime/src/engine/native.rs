@@ -133,7 +133,7 @@ unsafe impl Steps for NativeSteps {
     }
 
     fn end(&mut self, store: &mut Store, n: u64) {
-        self.graph.flush_state();
+        self.graph.flush_state(store);
         self.graph.advance_state(store, n);
         self.lease = None;
     }

@@ -34,8 +34,11 @@ pub(super) fn arenas(
     let mut found = vec![arena("weights, optimiser and data", HOST, state)];
     found.push(arena("copy of what training changes", HOST, copies));
     for memory in 0..n_memories {
-        let what = if memory == HOST { "steps, in turn" } else { "steps, in turn, and copies of state" };
-        found.push(arena(what, memory, workspace.memory_use(memory)));
+        found.push(arena("steps, in turn", memory, workspace.memory_use(memory)));
+        if memory != HOST {
+            let bytes = store.replica_bytes(memory);
+            found.push(arena("copies of weights, optimiser and data", memory, (bytes, Some(bytes))));
+        }
     }
     found
 }
