@@ -9,7 +9,7 @@ use dahl::Trainer;
 use dahl::dataset::{Dataset, Options, Split};
 use dahl::model::{Sequential, SummaryRow};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::{Hardware, Machine, n_cores};
+use dahl_runtime::machine::{HOST, Hardware, Machine, n_cores};
 use serde_json::json;
 
 /// Which model to describe, for which images.
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     let machine = Machine::of_hardware(&Hardware::detect(), args.workers.unwrap_or_else(n_cores));
     let trainer = Trainer::new(&machine).batch(args.batch).dtype(args.dtype.into());
     let planned = trainer.plan_step(&model, &data).context("planning failed")?;
-    let (memory, n_tasks) = (planned.plan.memory(), planned.lowered.tasks().len());
+    let (memory, n_tasks) = (planned.plan.memory(HOST), planned.lowered.tasks().len());
     let (rows, n_weights) = (model.summary()?, model.n_weights()?);
     let batch = args.batch.min(data.train.len());
     let flops: f64 = rows.iter().map(|row| row.forward_flops + row.backward_flops).sum();

@@ -7,7 +7,7 @@ mod kernels;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Graph;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::{Plan, Planned, Schedule};
 use kernels::{BLEND, COPY};
 
@@ -35,14 +35,14 @@ fn a_chain_needs_what_is_written_what_is_read_and_what_is_kept() {
         Plan::fixed(lowered, &Machine::with_workers(1))
     })
     .unwrap();
-    let profile = planned.memory_profile();
+    let profile = planned.memory_profile(HOST);
     assert_eq!(profile.ring_bytes, 3 * 2 * bytes);
     let temporaries: Vec<usize> =
         profile.in_use.iter().map(|(_, in_use)| (in_use - profile.ring_bytes) / bytes).collect();
     // y0; y0 y1; y0 y1 y2; y0 y2 y3; y0 y3 y4; y0 y4; y4.
     assert_eq!(temporaries, [1, 2, 3, 3, 3, 2, 1]);
-    assert_eq!(profile.peak(), planned.plan.memory().bytes);
-    assert_eq!(planned.plan.memory().bytes_unshared, profile.ring_bytes + links * bytes);
+    assert_eq!(profile.peak(), planned.plan.memory(HOST).bytes);
+    assert_eq!(planned.plan.memory(HOST).bytes_unshared, profile.ring_bytes + links * bytes);
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn no_moment_needs_more_than_was_planned() {
         for schedule in [Schedule::Replay, Schedule::Fixed, Schedule::Eager] {
             let plan = |lowered: &_| schedule.plan(lowered, &machine);
             let plan = Planned::new(&graph, &CutOptions::default(), plan).unwrap();
-            let profile = plan.memory_profile();
+            let profile = plan.memory_profile(HOST);
             assert_eq!(profile.in_use.len(), plan.lowered.tasks().len());
             assert!(
-                profile.peak() > profile.ring_bytes && profile.peak() <= plan.plan.memory().bytes,
+                profile.peak() > profile.ring_bytes && profile.peak() <= plan.plan.memory(HOST).bytes,
                 "{profile:?}"
             );
             let mut tasks: Vec<_> = profile.in_use.iter().map(|&(task, _)| task).collect();
@@ -74,7 +74,7 @@ fn a_graph_without_tasks_needs_its_rings_only() {
         Plan::fixed(lowered, &Machine::with_workers(2))
     })
     .unwrap();
-    let profile = planned.memory_profile();
+    let profile = planned.memory_profile(HOST);
     assert!(profile.in_use.is_empty());
-    assert_eq!(profile.peak(), planned.plan.memory().bytes);
+    assert_eq!(profile.peak(), planned.plan.memory(HOST).bytes);
 }

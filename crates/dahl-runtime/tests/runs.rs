@@ -7,7 +7,7 @@ mod turn;
 use dahl_runtime::ErrorKind;
 use dahl_runtime::engine::{Pool, Session, Workspace};
 use dahl_runtime::graph::EdgeKind;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
         let workspace = Workspace::new();
         let session = |turn: &Turn| {
             let plan = Plan::heuristic(&turn.lowered, &machine).unwrap();
-            (plan.memory().bytes, Session::new_in(&workspace, &pool, &turn.lowered, &plan, 0).unwrap())
+            (plan.memory(HOST).bytes, Session::new_in(&workspace, &pool, &turn.lowered, &plan, 0).unwrap())
         };
         let (_, mut first) = session(&a);
         a.run(&mut first, 5, 0.0).unwrap();
@@ -86,9 +86,9 @@ fn sessions_of_one_workspace_run_in_turn_and_never_at_the_same_time() {
 fn sharing_memory_across_steps_adds_edges() {
     let turn = Turn::new(6, 2, 8);
     for plan in plans(&turn, &Machine::with_workers(2)) {
-        let memory = plan.memory();
+        let memory = plan.memory(HOST);
         assert!(memory.bytes < memory.bytes_unshared, "{} of {}", memory.bytes, memory.bytes_unshared);
-        assert!(memory.edges.iter().any(|edge| edge.kind == EdgeKind::Memory && edge.distance == 1));
+        assert!(plan.memory_edges().iter().any(|edge| edge.kind == EdgeKind::Memory && edge.distance == 1));
     }
 }
 

@@ -19,7 +19,7 @@ use dahl::model::Sequential;
 use dahl::{Trainer, dataset};
 use dahl_runtime::codelet::Call;
 use dahl_runtime::graph::{BufferKind, Lowered};
-use dahl_runtime::machine::{Machine, peak_resident_bytes, pin_current_thread};
+use dahl_runtime::machine::{HOST, Machine, peak_resident_bytes, pin_current_thread};
 use dahl_runtime::plan::Planned;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::HashMap;
@@ -157,7 +157,7 @@ impl Step {
         let temporaries = match kind {
             "planned" => {
                 // Ports and outputs come first in a plan, and have memory of their own here.
-                let (memory, rings) = (planned.plan.memory(), planned.memory_profile().ring_bytes);
+                let (memory, rings) = (planned.plan.memory(HOST), planned.memory_profile(HOST).ring_bytes);
                 place(lowered, &mut addresses, memory.bytes - rings, |buffer| {
                     memory.offsets[buffer].expect("a temporary has an offset") - rings
                 })

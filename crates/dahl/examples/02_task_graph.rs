@@ -4,6 +4,7 @@ use dahl::prelude::*;
 use dahl::runtime::engine::{Pool, Session, Store};
 use dahl::runtime::graph::lower;
 use dahl::runtime::graph::{Cut, CutOptions};
+use dahl::runtime::machine::HOST;
 use dahl::runtime::plan::Plan;
 use dahl::{Graph, Result};
 use std::sync::Arc;
@@ -33,7 +34,11 @@ fn main() -> Result<()> {
     }
     // Plan: who does what, when, and where every buffer lies.
     let plan = Plan::heuristic(&lowered, &Machine::with_workers(2))?;
-    println!("{} bytes planned, {} without sharing", plan.memory().bytes, plan.memory().bytes_unshared);
+    println!(
+        "{} bytes planned, {} without sharing",
+        plan.memory(HOST).bytes,
+        plan.memory(HOST).bytes_unshared
+    );
 
     // Execute, three steps of it.
     let pool = Arc::new(Pool::new(&Machine::with_workers(2))?);

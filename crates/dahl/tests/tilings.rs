@@ -110,7 +110,7 @@ fn run(sizes: &Sizes, options: &CutOptions, workers: usize, schedule: Schedule, 
     let machine = Machine::with_workers(workers);
     let machine = if test_unit { machine.with_test_unit() } else { machine };
     let plan = schedule.plan(&lowered, &machine).unwrap();
-    check_memory(&lowered, &plan);
+    check_memory(&lowered, &plan, &machine);
     let pool = Arc::new(Pool::new(&machine).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let rate = step.graph.arrays().iter().position(|array| array.name == "rate").unwrap();

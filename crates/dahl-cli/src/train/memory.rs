@@ -3,7 +3,7 @@
 
 use crate::output::{bytes, count};
 use dahl::train::ArenaUse;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::Planned;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ const HEIGHT: usize = 8;
 
 /// The report in words.
 pub fn words(planned: &Planned, machine: &Machine) -> String {
-    let (profile, memory) = (planned.memory_profile(), planned.plan.memory());
+    let (profile, memory) = (planned.memory_profile(HOST), planned.plan.memory(HOST));
     let in_use: Vec<usize> = profile.in_use.iter().map(|&(_, bytes)| bytes).collect();
     let mut text = format!("memory during a step of {}, in planned order\n", count(in_use.len(), "task"));
     let (top, bottom) = (bytes(memory.bytes as u64), bytes(0));
@@ -57,7 +57,7 @@ pub fn words(planned: &Planned, machine: &Machine) -> String {
 
 /// The report as a JSON object.
 pub fn to_json(planned: &Planned, machine: &Machine) -> Value {
-    let (profile, memory) = (planned.memory_profile(), planned.plan.memory());
+    let (profile, memory) = (planned.memory_profile(HOST), planned.plan.memory(HOST));
     let memories = memories(planned, machine)
         .map(|(id, all, limit)| json!({ "memory": id, "bytes": all, "limit_bytes": limit }));
     json!({
@@ -146,11 +146,10 @@ fn bar(used: usize, planned: usize, most: usize) -> String {
     "█".repeat(used) + &"░".repeat(planned - used)
 }
 
-/// Each memory, what is needed of it in all, and its limit. All of them use the same offsets.
+/// Each memory, what is needed of it in all, and its limit.
 fn memories(planned: &Planned, machine: &Machine) -> impl Iterator<Item = (usize, usize, Option<usize>)> {
-    let memory = planned.plan.memory();
-    let all = memory.bytes + memory.state_bytes;
-    machine.memories.iter().enumerate().map(move |(id, memory)| (id, all, memory.limit_bytes))
+    let of = machine.memories.iter().zip(planned.plan.memories()).enumerate();
+    of.map(|(id, (memory, plan))| (id, plan.bytes + plan.state_bytes, memory.limit_bytes))
 }
 
 fn name(codelet: &str, (tile, n_tiles): (usize, usize)) -> String {

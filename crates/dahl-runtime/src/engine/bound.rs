@@ -7,13 +7,14 @@
 use super::coherence::{Coherence, Stale};
 use super::local::PerWorker;
 use super::memory::{Held, Store};
+use super::planned::{PlannedReplicas, memories};
 use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Buffer, BufferKind, Lowered, Place, StateId};
+use crate::graph::{Block, Buffer, BufferKind, Lowered, Place, StateId, TaskId};
 use crate::machine::{HOST, Machine, MemoryId};
-use crate::plan::MemoryPlan;
+use crate::plan::{Copy, MemoryPlan, Order, Plan};
 use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
@@ -73,6 +74,16 @@ impl Versions {
     }
 }
 
+/// Who sees to it that data are where they are needed.
+enum Replication {
+    /// Nobody: there is one memory.
+    Alone,
+    /// Whoever needs them.
+    OnDemand(Coherence),
+    /// The plan.
+    Planned(PlannedReplicas),
+}
+
 /// A lowered graph with its memory.
 pub(super) struct BoundGraph {
     pub runner: Runner,
@@ -89,7 +100,9 @@ pub(super) struct BoundGraph {
     /// The arenas.
     workspace: Workspace,
     memory_of: Vec<MemoryId>,
-    coherence: Option<Coherence>,
+    /// What is copied in a planned order.
+    copies: Vec<Copy>,
+    replication: Replication,
     scratch: PerWorker<Addresses>,
     /// What a run that was given up worked on: a kernel may still be using it.
     kept: Mutex<Vec<Held>>,
@@ -99,19 +112,19 @@ impl BoundGraph {
     /// Makes room for what the plan asks for in every memory of the machine.
     pub fn new(
         lowered: &Lowered,
-        plan: &MemoryPlan,
+        plan: &Plan,
         machine: &Machine,
         trace_capacity: usize,
         workspace: &Workspace,
     ) -> Result<Self> {
         let (units, n_memories) = (&machine.units, machine.memories.len());
-        let (mut memories, mut bytes) = (Vec::new(), Vec::new());
-        for _ in 0..n_memories {
+        let memory = |plan: &MemoryPlan| {
             let offsets = plan.offsets.clone();
             let addresses = offsets.iter().map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-            memories.push(Memory { offsets, addresses });
-            bytes.push(plan.bytes);
-        }
+            Memory { offsets, addresses }
+        };
+        let memories = plan.memories().iter().map(memory).collect();
+        let bytes: Vec<usize> = plan.memories().iter().map(|memory| memory.bytes).collect();
         workspace.reserve(&bytes)?;
         let (mut is_written, mut oldest) =
             (vec![false; lowered.buffers.len()], vec![0; lowered.buffers.len()]);
@@ -133,7 +146,12 @@ impl BoundGraph {
             memories,
             workspace: workspace.clone(),
             memory_of: units.iter().map(|unit| unit.memory).collect(),
-            coherence: (n_memories > 1).then(|| Coherence::new(lowered)),
+            copies: plan.copies().to_vec(),
+            replication: match (plan.order(), n_memories) {
+                (_, 1) => Replication::Alone,
+                (Order::Planned(_), _) => Replication::Planned(PlannedReplicas::new(lowered, plan, machine)),
+                (Order::Open(_), _) => Replication::OnDemand(Coherence::new(lowered)),
+            },
             scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
             kept: Mutex::new(Vec::new()),
         })
@@ -178,17 +196,53 @@ impl BoundGraph {
         Ok(lease)
     }
 
-    /// Points a state buffer at its replicas in other memories, and says what of them is valid.
+    /// Points a state buffer at its replicas in other memories, where everything that is not valid is copied
+    /// at once (in a planned order) or when it is needed.
     fn bind_replicas(&self, store: &mut Store, buffer: usize, id: StateId) -> Result<()> {
-        let Some(coherence) = &self.coherence else { return Ok(()) };
+        let used = match &self.replication {
+            Replication::Alone => return Ok(()),
+            Replication::OnDemand(_) => u32::MAX,
+            Replication::Planned(planned) => planned.used[buffer],
+        };
         for (memory, Memory { addresses, .. }) in self.memories.iter().enumerate().skip(1) {
-            addresses[buffer].store(store.replica(id, memory)?, Ordering::Relaxed);
+            if used >> memory & 1 == 1 {
+                addresses[buffer].store(store.replica(id, memory)?, Ordering::Relaxed);
+            }
         }
-        let n_memories = self.memories.len();
-        coherence.begin_buffer(buffer, |memory, version, range| {
-            memory < n_memories && store.is_valid(id, memory, version, range)
-        });
+        match &self.replication {
+            Replication::Alone => {}
+            Replication::OnDemand(coherence) => {
+                let n_memories = self.memories.len();
+                coherence.begin_buffer(buffer, |memory, version, range| {
+                    memory < n_memories && store.is_valid(id, memory, version, range)
+                });
+            }
+            Replication::Planned(PlannedReplicas { blocks, begin, .. }) => {
+                for number in blocks.of_buffer[buffer].clone() {
+                    let block = &blocks.blocks[number];
+                    for memory in memories(begin[number] & !(1 << HOST)) {
+                        for version in 0..self.versions[buffer].count as usize {
+                            if !store.is_valid(id, memory, version, &block.range) {
+                                self.transfer(
+                                    self.worker_in(memory),
+                                    number,
+                                    block,
+                                    version,
+                                    (HOST, memory),
+                                    0,
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Somebody who computes in a memory, to record copies by.
+    fn worker_in(&self, memory: MemoryId) -> usize {
+        self.memory_of.iter().position(|&of| of == memory).unwrap_or_else(|| self.runner.program())
     }
 
     /// Makes zero what steps before the first one of a run left, as far as it is read and not state.
@@ -199,9 +253,14 @@ impl BoundGraph {
             }
             for age in 1..=versions.oldest {
                 let version = versions.number(first, age);
-                // SAFETY: the version lies in the host's arena, which has room for it, and no task runs.
-                unsafe { self.address(HOST, buffer, version).write_bytes(0, self.sizes[buffer]) };
-                if let Some(coherence) = &self.coherence {
+                for (memory, Memory { offsets, .. }) in self.memories.iter().enumerate() {
+                    if offsets[buffer].is_some() {
+                        // SAFETY: the version lies in the arena of this memory, which has room for it, and no
+                        // task runs.
+                        unsafe { self.address(memory, buffer, version).write_bytes(0, self.sizes[buffer]) };
+                    }
+                }
+                if let Replication::OnDemand(coherence) = &self.replication {
                     coherence.own_buffer(buffer, version);
                 }
             }
@@ -241,23 +300,35 @@ impl BoundGraph {
         first.wrapping_add(version * self.versions[buffer].stride)
     }
 
-    /// Executes a task of a step on a worker. After a failure, tasks are passed over.
+    /// The task that a node is, or that a copy is made before.
+    pub fn task_of(&self, node: TaskId) -> TaskId {
+        match (node as usize).checked_sub(self.places.len()) {
+            Some(copy) => self.copies[copy].before,
+            None => node,
+        }
+    }
+
+    /// Executes a task of a step on a worker, or makes a copy of the plan, whose number follows the last
+    /// task's. After a failure, both are passed over.
     ///
     /// # Safety
     /// Must be called on the thread of `worker`, during a run for which `bind` succeeded, when everything
-    /// that the task depends on (data and memory edges) has happened before.
+    /// that the node depends on (data and memory edges) has happened before.
     #[inline]
-    pub unsafe fn execute(&self, worker: usize, task: usize, step: u64) {
+    pub unsafe fn execute(&self, worker: usize, node: usize, step: u64) {
         if self.runner.has_failed() {
             return;
         }
         let memory = self.memory_of[worker];
-        if let Some(coherence) = &self.coherence {
+        if let Replication::OnDemand(coherence) = &self.replication {
             let version = |buffer: usize, age| self.versions[buffer].number(step, age);
-            coherence.prepare(task, memory, version, |stale| {
-                self.runner.transfer(worker, stale.number, stale.from, step, || self.copy(&stale, memory));
+            coherence.prepare(node, memory, version, |Stale { number, block, version, from }| {
+                self.transfer(worker, number, block, version, (from, memory), step);
             });
         }
+        let Some(places) = self.places.get(node) else {
+            return self.execute_copy(worker, node - self.places.len(), step);
+        };
         // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are
         // valid for their tiles: lowering made the buffers large enough and the memory plan gave them room.
         // Accesses are exclusive where they write: our caller has waited for all edges.
@@ -268,19 +339,40 @@ impl BoundGraph {
                     let version = self.versions[place.buffer].number(step, place.age);
                     self.address(memory, place.buffer, version).wrapping_add(place.offset)
                 };
-                addresses.extend(self.places[task].iter().map(of));
-                self.runner.call(worker, task, step, addresses);
+                addresses.extend(places.iter().map(of));
+                self.runner.call(worker, node, step, addresses);
             });
         }
     }
 
-    fn copy(&self, stale: &Stale<'_>, to: MemoryId) {
-        let &Stale { block, version, from, .. } = stale;
-        let source = self.address(from, block.buffer, version).wrapping_add(block.range.start);
-        let target = self.address(to, block.buffer, version).wrapping_add(block.range.start);
-        // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source is
-        // valid and only read by others; the target is invalid, so nobody uses it, and its block is locked.
-        unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
+    #[cold]
+    fn execute_copy(&self, worker: usize, copy: usize, step: u64) {
+        let &Copy { block: number, age, from, to, .. } = &self.copies[copy];
+        if let Replication::Planned(PlannedReplicas { blocks, .. }) = &self.replication {
+            let block = &blocks.blocks[number];
+            let version = self.versions[block.buffer].number(step, age);
+            self.transfer(worker, number, block, version, (from, to), step);
+        }
+    }
+
+    /// Copies a version of a block from one memory to another, and records it as done by somebody.
+    fn transfer(
+        &self,
+        who: usize,
+        number: usize,
+        block: &Block,
+        version: usize,
+        (from, to): (MemoryId, MemoryId),
+        step: u64,
+    ) {
+        self.runner.transfer(who, number, from, step, || {
+            let source = self.address(from, block.buffer, version).wrapping_add(block.range.start);
+            let target = self.address(to, block.buffer, version).wrapping_add(block.range.start);
+            // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source
+            // is valid and only read by others. Nobody uses the target: on demand it is invalid, and its block
+            // is locked; in a planned order everybody who used it has been waited for.
+            unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
+        });
     }
 
     /// Where the first version of a buffer lies in the host's memory, during a run.
@@ -290,46 +382,91 @@ impl BoundGraph {
 
     /// Notes that the program writes a buffer's version of a step.
     pub fn own(&self, buffer: usize, step: u64) {
-        if let Some(coherence) = &self.coherence {
+        if let Replication::OnDemand(coherence) = &self.replication {
             coherence.own_buffer(buffer, self.versions[buffer].number(step, 0));
         }
     }
 
     /// Brings a buffer's version of a step into the host's memory, for the program.
     pub fn fetch(&self, buffer: usize, step: u64) {
-        if let Some(coherence) = &self.coherence {
-            self.fetch_version(coherence, buffer, self.versions[buffer].number(step, 0), step);
+        self.fetch_version(buffer, self.versions[buffer].number(step, 0), 0, step);
+    }
+
+    /// Brings a version of a buffer, which has this age at the end of a step, into the host's memory.
+    fn fetch_version(&self, buffer: usize, version: usize, age: usize, step: u64) {
+        let program = self.runner.program();
+        match &self.replication {
+            Replication::Alone => {}
+            Replication::OnDemand(coherence) => {
+                coherence.fetch_buffer(buffer, version, |Stale { number, block, version, from }| {
+                    self.transfer(program, number, block, version, (from, HOST), step);
+                });
+            }
+            Replication::Planned(PlannedReplicas { blocks, end, .. }) => {
+                for number in blocks.of_buffer[buffer].clone() {
+                    let valid = end[number][age];
+                    if let Some(from) = memories(valid).next().filter(|&from| from != HOST) {
+                        self.transfer(program, number, &blocks.blocks[number], version, (from, HOST), step);
+                    }
+                }
+            }
         }
     }
 
-    fn fetch_version(&self, coherence: &Coherence, buffer: usize, version: usize, step: u64) {
-        coherence.fetch_buffer(buffer, version, |stale| {
-            let program = self.runner.program();
-            self.runner.transfer(program, stale.number, stale.from, step, || self.copy(&stale, HOST));
-        });
-    }
-
-    /// Brings all state back into the host's memory. What is the same in other memories stays valid there.
-    pub fn flush_state(&self, store: &mut Store) {
+    /// Brings all state back into the host's memory, at the end of a run whose last step is given, if it had
+    /// any. What is the same in other memories stays valid there.
+    pub fn flush_state(&self, store: &mut Store, last: Option<u64>) {
         for (buffer, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };
-            let Some(coherence) = &self.coherence else {
-                // Replicas are those of other sessions.
-                if self.is_written[buffer] {
-                    store.set_valid(id, []);
+            let versions = &self.versions[buffer];
+            // What no task writes has one value for all steps, which is that of age 0.
+            let age_of = |version: usize| {
+                let ages = 0..versions.count as usize;
+                let step = last.filter(|_| versions.advances)?;
+                ages.clone().find(|&age| versions.number(step, age) == version)
+            };
+            let all = 0..versions.count as usize;
+            let has_run = last.is_some();
+            let is_there = |memory: MemoryId, version: usize, number: usize| match &self.replication {
+                Replication::Alone => false,
+                Replication::OnDemand(coherence) => coherence.is_valid(number, version, memory),
+                Replication::Planned(PlannedReplicas { begin, end, .. }) => {
+                    let age = age_of(version).unwrap_or(0);
+                    let valid = if has_run { end[number][age] } else { begin[number] };
+                    valid >> memory & 1 == 1
                 }
-                continue;
             };
-            let versions = 0..self.versions[buffer].count as usize;
-            versions.clone().for_each(|version| self.fetch_version(coherence, buffer, version, 0));
-            let of_memory = |memory: MemoryId| {
-                let of_version = move |version| {
-                    let ranges = coherence.replicas(buffer, version, memory);
-                    ranges.map(move |range| (memory, version, range))
+            let blocks = match &self.replication {
+                // Replicas are those of other sessions.
+                Replication::Alone => {
+                    if self.is_written[buffer] {
+                        store.set_valid(id, []);
+                    }
+                    continue;
+                }
+                Replication::OnDemand(coherence) => coherence.blocks(),
+                Replication::Planned(planned) => &planned.blocks,
+            };
+            if has_run {
+                let fetch = |version| {
+                    self.fetch_version(buffer, version, age_of(version).unwrap_or(0), last.unwrap_or(0));
                 };
-                versions.clone().flat_map(of_version)
-            };
-            store.set_valid(id, (HOST + 1..self.memories.len()).flat_map(of_memory));
+                all.clone().for_each(fetch);
+            }
+            let others = HOST + 1..self.memories.len();
+            let valid = others.flat_map(|memory| all.clone().map(move |version| (memory, version))).flat_map(
+                |(memory, version)| {
+                    let numbers = blocks.of_buffer[buffer].clone();
+                    let is_there = &is_there;
+                    let there = numbers.filter(move |&number| is_there(memory, version, number));
+                    there.map(move |number| (memory, version, blocks.blocks[number].range.clone()))
+                },
+            );
+            // After a failure nobody knows which copies were made.
+            match self.runner.has_failed() {
+                true => store.set_valid(id, []),
+                false => store.set_valid(id, valid),
+            }
         }
     }
 }

@@ -6,8 +6,8 @@
 //! about to write makes it invalid everywhere else. The edges of the graph see to it that nobody writes a
 //! block while others use it, so the lock of a block only keeps two readers from copying at the same time.
 //!
-//! At present every memory uses the same offsets. A machine with a test unit (`Machine::with_test_unit`),
-//! which computes in a memory of its own, has all of this under test.
+//! This is for open orders, where nobody knows who needs what until then. In a planned order copies are part
+//! of the plan (`planned.rs`).
 
 use crate::graph::{Block, Blocks, Lowered};
 use crate::machine::{HOST, MAX_MEMORIES, MemoryId};
@@ -90,17 +90,14 @@ impl Coherence {
         }
     }
 
-    /// Where a version of a buffer is valid beside the host's memory: memories and bytes.
-    pub fn replicas(
-        &self,
-        buffer: usize,
-        version: usize,
-        memory: MemoryId,
-    ) -> impl Iterator<Item = Range<usize>> {
-        let is_valid =
-            move |&number: &usize| self.state(number, version).load(Ordering::Acquire) >> memory & 1 == 1;
-        let blocks = self.blocks.of_buffer[buffer].clone().filter(is_valid);
-        blocks.map(|number| self.blocks.blocks[number].range.clone())
+    /// The blocks.
+    pub fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// Whether a version of a block is valid in a memory.
+    pub fn is_valid(&self, block: usize, version: usize, memory: MemoryId) -> bool {
+        self.state(block, version).load(Ordering::Acquire) >> memory & 1 == 1
     }
 
     /// Notes that the host wrote a version of a buffer.

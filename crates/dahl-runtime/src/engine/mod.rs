@@ -20,6 +20,7 @@ mod replica;
 mod workspace;
 mod local;
 mod coherence;
+mod planned;
 mod runner;
 pub(crate) mod watchdog;
 mod bound;

@@ -16,7 +16,7 @@ use super::workspace::{Lease, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role};
 use crate::machine::Machine;
-use crate::plan::{Order, Plan};
+use crate::plan::{Interleaved, Order, Plan};
 use crate::schedule::{self, Scheduler, SchedulerKind};
 use crate::sync::Arc;
 use crate::trace::{Clock, Trace};
@@ -47,12 +47,14 @@ unsafe impl Engine for Pool {
             return Err(Error::new(ErrorKind::Plan, message));
         }
         plan.check(lowered)?;
-        let (memory, machine) = (plan.memory(), Pool::machine(&self));
-        let graph = Arc::new(BoundGraph::new(lowered, memory, machine, trace_capacity, workspace)?);
-        let edges = [&lowered.edges[..], &memory.edges[..]].concat();
+        let machine = Pool::machine(&self);
+        plan.check_machine(machine)?;
+        let graph = Arc::new(BoundGraph::new(lowered, plan, machine, trace_capacity, workspace)?);
+        let edges = plan.edges(lowered);
         let executor: Arc<dyn Executor> = match plan.order() {
             Order::Planned(placement) => {
-                Arc::new(Replay::new(Arc::clone(&graph), placement, &edges, self.bell()))
+                let copies = Interleaved::new(lowered.tasks.len(), plan.copies());
+                Arc::new(Replay::new(Arc::clone(&graph), placement, &copies, &edges, self.bell()))
             }
             Order::Open(kind) => {
                 let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
@@ -64,7 +66,7 @@ unsafe impl Engine for Pool {
         let source = Arc::clone(&executor) as Arc<dyn WorkSource>;
         self.attach(Arc::clone(&source));
         let (rings, clock) = (Rings::new(lowered), Clock::start());
-        Ok(Box::new(NativeSteps { pool: self, graph, executor, source, rings, lease: None, clock }))
+        Ok(Box::new(NativeSteps { pool: self, graph, executor, source, rings, first: 0, lease: None, clock }))
     }
 }
 
@@ -93,6 +95,8 @@ struct NativeSteps {
     executor: Arc<dyn Executor>,
     source: Arc<dyn WorkSource>,
     rings: Rings,
+    /// The first step of the run.
+    first: u64,
     /// Nobody else uses the workspace during a run.
     lease: Option<Lease>,
     clock: Clock,
@@ -103,6 +107,7 @@ struct NativeSteps {
 unsafe impl Steps for NativeSteps {
     fn begin(&mut self, store: &mut Store, first: u64) -> Result<()> {
         self.lease = Some(self.graph.bind(store, first)?);
+        self.first = first;
         // SAFETY: the memory plan has room for all versions of a ring, in memory that the lease keeps.
         unsafe { self.rings.set_addresses(|buffer| self.graph.host_address(buffer)) };
         Ok(())
@@ -133,7 +138,7 @@ unsafe impl Steps for NativeSteps {
     }
 
     fn end(&mut self, store: &mut Store, n: u64) {
-        self.graph.flush_state(store);
+        self.graph.flush_state(store, (self.first + n).checked_sub(1).filter(|_| n > 0));
         self.graph.advance_state(store, n);
         self.lease = None;
     }

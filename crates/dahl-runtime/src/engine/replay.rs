@@ -27,14 +27,14 @@ use super::pool::WorkSource;
 use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
-use crate::plan::Placement;
+use crate::plan::{Interleaved, Placement};
 use crate::sync::Arc;
 use crate::sync::Padded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::trace::recorder::Look;
 use std::time::Duration;
 
-/// A task in a worker's list.
+/// A task in a worker's list, or a copy, whose number follows the last task's.
 struct Entry {
     task: u32,
     /// Whether another worker waits for this task, so that the clock must be shown to it at once.
@@ -94,15 +94,17 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Compiles a placement and all edges into lists with waits.
+    /// Compiles a placement with its copies and all edges into lists with waits.
     pub fn new(
         program: Arc<BoundGraph>,
         placement: &Placement,
+        copies: &Interleaved,
         edges: &[Edge],
         workers_bell: Arc<Bell>,
     ) -> Self {
         let n_workers = placement.order.len();
-        let (lists, floats) = compile(placement, edges);
+        let order = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
+        let (lists, floats) = compile(order, &placement.floating, edges);
         Replay {
             program,
             lists,
@@ -222,7 +224,7 @@ impl Replay {
                 let needs = before * list.len() as u64 + position + 1;
                 let at = self.clocks[worker].0.load(Ordering::Acquire);
                 let note = format!(" on worker {worker}, whose clock is at {at} and must reach {needs}");
-                (list[position as usize].task, before, note)
+                (self.program.task_of(list[position as usize].task), before, note)
             }
             Wait::Float { float, distance } => {
                 let note = ", which any worker may take".to_string();
@@ -311,22 +313,24 @@ impl Executor for Replay {
             let rest = (done..done + list.len() as u64).map(entry).filter(|(step, _)| *step < released);
             let (step, entry) =
                 rest.clone().find(|at| !unmet(at).is_empty()).or_else(|| rest.clone().next())?;
-            Some(Blocked { worker: Some(worker), task: entry.task, step, awaited: unmet(&(step, entry)) })
+            let task = self.program.task_of(entry.task);
+            Some(Blocked { worker: Some(worker), task, step, awaited: unmet(&(step, entry)) })
         };
         looks.iter().enumerate().filter_map(of_worker).collect()
     }
 }
 
 /// The lists of all workers, and the floating tasks in them.
-fn compile(placement: &Placement, edges: &[Edge]) -> (Vec<Vec<Entry>>, Vec<Float>) {
-    let workers = placement.workers();
-    let mut position = vec![0_u64; workers.len()];
-    for order in &placement.order {
+fn compile(order: Vec<Vec<TaskId>>, floating: &[TaskId], edges: &[Edge]) -> (Vec<Vec<Entry>>, Vec<Float>) {
+    let n = order.iter().map(Vec::len).sum();
+    let (mut workers, mut position) = (vec![0; n], vec![0_u64; n]);
+    for (worker, order) in order.iter().enumerate() {
         for (i, &task) in order.iter().enumerate() {
-            position[task as usize] = i as u64;
+            (workers[task as usize], position[task as usize]) = (worker, i as u64);
         }
     }
-    let float_of = |task: TaskId| placement.floating.binary_search(&task).ok();
+    let lengths: Vec<i64> = order.iter().map(|order| order.len() as i64).collect();
+    let float_of = |task: TaskId| floating.binary_search(&task).ok();
     let mut incoming: Vec<Vec<Wait>> = vec![Vec::new(); workers.len()];
     for edge in edges {
         let (from, to) = (edge.from as usize, edge.to as usize);
@@ -342,9 +346,9 @@ fn compile(placement: &Placement, edges: &[Edge]) -> (Vec<Vec<Entry>>, Vec<Float
     }
     let mut published = vec![false; workers.len()];
     let mut lists: Vec<Vec<Entry>> = Vec::new();
-    for order in &placement.order {
+    for order in &order {
         let fixed = order.iter().filter(|&&task| float_of(task).is_none());
-        let mut needed = Needed::new(placement, fixed.flat_map(|&task| &incoming[task as usize]));
+        let mut needed = Needed::new(lengths.clone(), fixed.flat_map(|&task| &incoming[task as usize]));
         let entry = |&task: &TaskId| {
             let float = float_of(task);
             let waits = match float {
@@ -363,12 +367,12 @@ fn compile(placement: &Placement, edges: &[Edge]) -> (Vec<Vec<Entry>>, Vec<Float
         claimed: Padded::default(),
         done: AtomicU64::new(0),
     };
-    let floats: Vec<Float> = placement.floating.iter().map(float).collect();
+    let floats: Vec<Float> = floating.iter().map(float).collect();
     let waits =
         lists.iter().flatten().map(|entry| &entry.waits).chain(floats.iter().map(|float| &float.waits));
     for wait in waits.flatten() {
         if let Wait::Clock { worker, position, .. } = *wait {
-            published[placement.order[worker][position as usize] as usize] = true;
+            published[order[worker][position as usize] as usize] = true;
         }
     }
     for entry in lists.iter_mut().flatten() {
@@ -388,8 +392,7 @@ struct Needed {
 
 impl Needed {
     /// Before the first task of a step: the whole previous step has been waited for.
-    fn new<'w>(placement: &Placement, waits: impl Iterator<Item = &'w Wait>) -> Self {
-        let lengths: Vec<i64> = placement.order.iter().map(|order| order.len() as i64).collect();
+    fn new<'w>(lengths: Vec<i64>, waits: impl Iterator<Item = &'w Wait>) -> Self {
         let mut needed = Needed { reached: vec![i64::MIN; lengths.len()], floats: Vec::new(), lengths };
         for wait in waits {
             if let Wait::Clock { worker, .. } = *wait {

@@ -31,7 +31,7 @@ pub struct Use {
 }
 
 /// All blocks of a lowered graph.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Blocks {
     /// The blocks, ordered by buffer and position.
     pub blocks: Vec<Block>,

@@ -151,7 +151,7 @@ impl Machine {
     }
 
     /// The same machine with one of its units turned into one of another kind, with a memory of its own that
-    /// is linked to the host's.
+    /// is linked to all others.
     pub fn with_unit_apart(mut self, unit: usize, kind: Kind) -> Self {
         self.units[unit].memory = self.add_memory(None);
         self.with_kind(unit, kind)
@@ -163,11 +163,12 @@ impl Machine {
         self
     }
 
-    /// Adds a memory that is linked to the host's.
+    /// Adds a memory that is linked to all others.
     pub fn add_memory(&mut self, limit_bytes: Option<usize>) -> MemoryId {
         let memory = self.memories.len();
         self.memories.push(Memory { name: format!("memory {memory}"), limit_bytes });
-        self.links.extend([Link::nominal(HOST, memory), Link::nominal(memory, HOST)]);
+        let links = |other| [Link::nominal(other, memory), Link::nominal(memory, other)];
+        self.links.extend((0..memory).flat_map(links));
         memory
     }
 

@@ -142,7 +142,8 @@ pub fn predict(
         return Err(Error::new(ErrorKind::Plan, message));
     }
     let estimates = estimates(lowered, plan, machine, models);
-    let edges: Vec<Edge> = [lowered.edges(), &plan.memory().edges[..]].concat();
+    let edges: Vec<Edge> = plan.task_edges(lowered);
+    let copying = copying_seconds(lowered, plan, machine);
     let n_tasks = lowered.tasks().len();
     let (lists, depth) = match plan.order() {
         Order::Planned(placement) => (Some(&placement.order[..]), lowered.depth()),
@@ -154,7 +155,11 @@ pub fn predict(
         floating: (0..n_tasks).map(is_floating).collect(),
         edges: &edges,
         memories: units.iter().map(|unit| unit.memory).collect(),
-        seconds: estimates.iter().map(|[home, away]| [home.seconds, away.seconds]).collect(),
+        seconds: estimates
+            .iter()
+            .zip(copying)
+            .map(|([home, away], copying)| [home.seconds + copying, away.seconds + copying])
+            .collect(),
         depth,
         costs,
     };
@@ -173,6 +178,18 @@ pub fn predict(
         tasks,
         bases,
     })
+}
+
+/// What the copies take that are made right before each task.
+fn copying_seconds(lowered: &Lowered, plan: &Plan, machine: &Machine) -> Vec<f64> {
+    let mut seconds = vec![0.0; lowered.tasks().len()];
+    let (blocks, _) = plan.replicas();
+    for copy in plan.copies() {
+        if let Some(link) = machine.link(copy.from, copy.to) {
+            seconds[copy.before as usize] += link.seconds(blocks.blocks[copy.block].range.len());
+        }
+    }
+    seconds
 }
 
 /// What each task takes on its own worker, and on another.

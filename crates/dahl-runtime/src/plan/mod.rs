@@ -9,6 +9,8 @@
 //! which is known before anything runs. A memory plan holds for its order only, so a [`Plan`] has both.
 
 mod place;
+mod copies;
+mod nodes;
 mod memory;
 mod profile;
 mod reuse;
@@ -16,17 +18,21 @@ mod schedule;
 mod identity;
 pub mod file;
 
+pub use copies::Copy;
 pub use file::PlanFile;
 pub use memory::MemoryPlan;
+pub(crate) use nodes::Interleaved;
 pub use place::Placement;
 pub use profile::MemoryProfile;
 pub use schedule::Schedule;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Cut, CutOptions, Graph, Lowered, lower};
+use crate::graph::{Blocks, Cut, CutOptions, Edge, Graph, Lowered, TaskId, lower};
 use crate::hash::Fingerprint;
-use crate::machine::Machine;
+use crate::machine::{Machine, MemoryId};
 use crate::schedule::SchedulerKind;
+use copies::Copies;
+use nodes::Nodes;
 use place::Floats;
 
 /// Who decides on units and order.
@@ -51,7 +57,12 @@ impl Order {
 #[derive(Clone, Debug)]
 pub struct Plan {
     order: Order,
-    memory: MemoryPlan,
+    /// Copies between memories; none where the order is open, or where there is one memory.
+    copies: Copies,
+    /// One plan for each memory.
+    memories: Vec<MemoryPlan>,
+    /// What sharing memory adds to the edges of the graph.
+    memory_edges: Vec<Edge>,
     /// The graph that this plan is for.
     lowered: Fingerprint,
 }
@@ -61,30 +72,41 @@ impl Plan {
     /// proportion to their speed.
     pub fn heuristic(lowered: &Lowered, machine: &Machine) -> Result<Self> {
         machine.check()?;
-        Plan::new(lowered, Order::Planned(place::place(lowered, machine, Floats::Some)))
+        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::Some)))
     }
 
     /// Fixes units and order of every task: nothing floats.
     pub fn fixed(lowered: &Lowered, machine: &Machine) -> Result<Self> {
         machine.check()?;
-        Plan::new(lowered, Order::Planned(place::place(lowered, machine, Floats::None)))
+        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::None)))
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
     pub fn open(lowered: &Lowered, machine: &Machine, kind: SchedulerKind) -> Result<Self> {
         machine.check()?;
-        Plan::new(lowered, Order::Open(kind))
+        Plan::new(lowered, machine, Order::Open(kind))
     }
 
-    fn new(lowered: &Lowered, order: Order) -> Result<Self> {
-        let memory = memory::plan_memory(lowered, order.placement())?;
-        Ok(Plan::of_parts(lowered, order, memory))
+    fn new(lowered: &Lowered, machine: &Machine, order: Order) -> Result<Self> {
+        let copies = Plan::find_copies(lowered, machine, &order);
+        let placement = order.placement().map(|placement| (placement, &copies));
+        let (memories, memory_edges) = memory::plan_memories(&Nodes::new(lowered, placement, machine))?;
+        Ok(Plan::of_parts(lowered, order, copies, (memories, memory_edges)))
     }
 
-    /// A plan whose memory was planned for this order.
-    fn of_parts(lowered: &Lowered, order: Order, memory: MemoryPlan) -> Self {
-        Plan { order, memory, lowered: Fingerprint::of_lowered(lowered) }
+    fn find_copies(lowered: &Lowered, machine: &Machine, order: &Order) -> Copies {
+        order.placement().map_or_else(Copies::default, |placement| copies::find(lowered, placement, machine))
+    }
+
+    /// A plan whose copies and memory were planned for this order.
+    fn of_parts(
+        lowered: &Lowered,
+        order: Order,
+        copies: Copies,
+        (memories, memory_edges): (Vec<MemoryPlan>, Vec<Edge>),
+    ) -> Self {
+        Plan { order, copies, memories, memory_edges, lowered: Fingerprint::of_lowered(lowered) }
     }
 
     /// Refuses a graph that this plan was not made for.
@@ -95,11 +117,17 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses a machine one of whose memories has not enough room. State counts too: what is computed on a
-    /// unit must be there.
+    /// Refuses a machine one of whose memories has not enough room, or that has other memories. State counts
+    /// too: what is computed on a unit must be there.
     pub fn check_machine(&self, machine: &Machine) -> Result<()> {
-        let needed = self.memory.bytes.saturating_add(self.memory.state_bytes);
-        for (id, memory) in machine.memories.iter().enumerate() {
+        let (planned, there) = (self.memories.len(), machine.memories.len());
+        if planned != there {
+            let message =
+                format!("the plan is for {planned} memories and there are {there}: make a new plan");
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        for (id, (memory, plan)) in machine.memories.iter().zip(&self.memories).enumerate() {
+            let needed = plan.bytes.saturating_add(plan.state_bytes);
             if let Some(limit) = memory.limit_bytes.filter(|&limit| limit < needed) {
                 let message = format!(
                     "a step needs {needed} bytes with weights and data, and memory {id} has {limit}: use a smaller batch, \
@@ -121,9 +149,54 @@ impl Plan {
         self.order.placement()
     }
 
-    /// Offsets, sizes and the edges that sharing adds. They hold for this plan's order only.
-    pub fn memory(&self) -> &MemoryPlan {
-        &self.memory
+    /// Offsets and sizes in a memory. They hold for this plan's order only.
+    pub fn memory(&self, memory: MemoryId) -> &MemoryPlan {
+        &self.memories[memory]
+    }
+
+    /// The plans of all memories.
+    pub fn memories(&self) -> &[MemoryPlan] {
+        &self.memories
+    }
+
+    /// The copies between memories, in the order in which they are made.
+    pub fn copies(&self) -> &[Copy] {
+        &self.copies.copies
+    }
+
+    /// What sharing memory adds to the edges of the graph. Copies are ends of edges, too: their numbers follow
+    /// the last task's.
+    pub fn memory_edges(&self) -> &[Edge] {
+        &self.memory_edges
+    }
+
+    /// All edges between tasks and [copies](Plan::copies), whose numbers follow the last task's.
+    pub fn edges(&self, lowered: &Lowered) -> Vec<Edge> {
+        [&lowered.edges[..], &self.copies.edges[..], &self.memory_edges[..]].concat()
+    }
+
+    /// All edges between tasks alone: whatever waits for a copy waits for the task that it is made before.
+    pub fn task_edges(&self, lowered: &Lowered) -> Vec<Edge> {
+        if self.copies().is_empty() {
+            return self.edges(lowered);
+        }
+        let n_tasks = lowered.tasks.len();
+        let task = |node: TaskId| match (node as usize).checked_sub(n_tasks) {
+            Some(copy) => self.copies()[copy].before,
+            None => node,
+        };
+        let of_tasks = |edge: Edge| Edge { from: task(edge.from), to: task(edge.to), ..edge };
+        let mut edges: Vec<Edge> = self.edges(lowered).into_iter().map(of_tasks).collect();
+        edges.retain(|edge| edge.from != edge.to || edge.distance > 0);
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+
+    /// The blocks that copies are of, and for each block and age the memories, as bits, in which it is valid
+    /// at the end of a step; nothing where there are no copies to plan.
+    pub(crate) fn replicas(&self) -> (&Blocks, &[Vec<u32>]) {
+        (&self.copies.blocks, &self.copies.valid)
     }
 }
 

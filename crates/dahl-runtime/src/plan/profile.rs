@@ -6,9 +6,10 @@
 //! workers that could come at another moment.
 
 use super::Planned;
-use super::memory::users;
+use super::nodes::users;
 use crate::bytes::ALIGN;
 use crate::graph::{BufferKind, TaskId};
+use crate::machine::MemoryId;
 
 /// The memory of a step, task by task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,8 +30,8 @@ impl MemoryProfile {
 }
 
 impl Planned {
-    /// How much memory is in use during each task.
-    pub fn memory_profile(&self) -> MemoryProfile {
+    /// How much of a memory is in use during each task.
+    pub fn memory_profile(&self, memory: MemoryId) -> MemoryProfile {
         let n = self.lowered.tasks.len();
         let sequence: Vec<TaskId> = match self.plan.placement() {
             Some(placement) => placement.sequence.clone(),
@@ -43,7 +44,17 @@ impl Planned {
         let mut ring_bytes = 0;
         // What begins to be in use at each position, and what no longer is.
         let (mut begin, mut end) = (vec![0; n + 1], vec![0; n + 1]);
-        for (buffer, users) in self.lowered.buffers.iter().zip(users(&self.lowered)) {
+        let mut users = users(&self.lowered);
+        // A copy is made at the moment of its task, wherever that one is.
+        let (blocks, _) = self.plan.replicas();
+        for copy in self.plan.copies() {
+            users[blocks.blocks[copy.block].buffer].push(copy.before);
+        }
+        let offsets = &self.plan.memory(memory).offsets;
+        for (i, (buffer, users)) in self.lowered.buffers.iter().zip(users).enumerate() {
+            if offsets[i].is_none() {
+                continue;
+            }
             let bytes = buffer.bytes.next_multiple_of(ALIGN);
             match buffer.kind {
                 BufferKind::State(_) => {}

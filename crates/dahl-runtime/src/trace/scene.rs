@@ -134,7 +134,7 @@ impl Scene {
         let dispatch = if workers.is_some() { Dispatch::Planned } else { Dispatch::Open };
         let mut scene = Scene { dispatch, ..Scene::of_machine(machine) };
         scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
-        scene.edges = [&lowered.edges[..], &plan.memory().edges[..]].concat();
+        scene.edges = plan.task_edges(lowered);
         if scene.memories.len() > 1 {
             let blocks = lowered.blocks().blocks;
             scene.blocks.extend(blocks.iter().map(|block| {

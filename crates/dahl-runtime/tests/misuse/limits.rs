@@ -7,7 +7,7 @@ use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::engine::{Pool, Session};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, lower};
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
 use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{Error, ErrorKind, Result};
@@ -59,7 +59,7 @@ fn what_fits_the_type_but_not_the_machine_is_refused_when_memory_is_taken() {
         Plan::open(&lowered, &machine(), SchedulerKind::Eager),
     ] {
         let plan = plan.unwrap();
-        assert_eq!(plan.memory().bytes, 2 << (20 + 28 + 2));
+        assert_eq!(plan.memory(HOST).bytes, 2 << (20 + 28 + 2));
         let error = Session::new(&pool, &lowered, &plan, 0).err().expect("no machine has a petabyte");
         assert_eq!(error.kind(), ErrorKind::Memory);
     }
@@ -108,7 +108,7 @@ fn arrays_whose_sum_overflows_are_refused() {
     let seven = sum(7).unwrap();
     let three = Machine::with_workers(3);
     for plan in [Plan::heuristic(&seven, &three), Plan::open(&seven, &three, SchedulerKind::Steal)] {
-        assert_eq!(plan.unwrap().memory().bytes_unshared, 7 << 60);
+        assert_eq!(plan.unwrap().memory(HOST).bytes_unshared, 7 << 60);
     }
     refused(sum(8), ErrorKind::Memory, "more bytes than any memory");
     refused(sum(16), ErrorKind::Memory, "more bytes than any memory");

@@ -11,7 +11,7 @@ mod mutations;
 use case::{Case, follows, options, pool};
 use dahl_runtime::ErrorKind;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
 use kernels::SHIFT;
 
@@ -63,7 +63,7 @@ fn a_plan_is_written_read_and_executed_to_the_letter() {
         assert_eq!((again.hash(), again.was_edited(), again.origin()), (file.hash(), false, "heuristic"));
         let read = again.plan("a step", &case.graph, &Machine::with_workers(workers)).unwrap();
         assert_eq!(read.plan.placement(), planned.plan.placement());
-        assert_eq!(read.plan.memory(), planned.plan.memory());
+        assert_eq!(read.plan.memory(HOST), planned.plan.memory(HOST));
         let (seen, tasks) = case.run(&pool(workers), &read);
         assert_eq!(seen, expected);
         assert!(follows(&text, &tasks), "{text}{tasks:?}");
@@ -80,7 +80,7 @@ fn an_open_order_is_written_and_read_too() {
     assert!(text.contains("order steal") && !text.contains("\nrun "));
     let read = case.read(&text).unwrap();
     assert!(read.plan.placement().is_none());
-    assert_eq!(read.plan.memory(), planned.plan.memory());
+    assert_eq!(read.plan.memory(HOST), planned.plan.memory(HOST));
     assert_eq!(case.run(&pool(2), &read).0, case.run(&pool(1), &case.planned(1)).0);
     refused(&with_word(&text, "machine ", 5, "3").0, &["memories [3, 0], and these are in [0, 0]"]);
 }
@@ -152,8 +152,8 @@ fn where_no_memory_is_shared_every_task_can_move() {
     }
     let (text, _) = with_word(&lines.join("\n"), "memory", 1, &end.to_string());
     let planned = Case::new(8).read(&text).unwrap();
-    assert!(planned.plan.memory().edges.is_empty());
-    assert_eq!(planned.plan.memory().bytes, planned.plan.memory().bytes_unshared);
+    assert!(planned.plan.memory_edges().is_empty());
+    assert_eq!(planned.plan.memory(HOST).bytes, planned.plan.memory(HOST).bytes_unshared);
     let n_tasks = text.lines().filter(|line| line.starts_with("run ")).count();
     let (accepted, _) = try_edits(&text);
     // Every task can move and float, and those swaps are fine between which no data flows.
@@ -276,7 +276,7 @@ fn a_unit_that_does_not_exist_is_refused() {
 #[test]
 fn memory_that_does_not_fit_is_refused() {
     let case = Case::new(8);
-    let needed = case.planned(2).plan.memory().bytes + 48;
+    let needed = case.planned(2).plan.memory(HOST).bytes + 48;
     let machine = |bytes| Machine::with_workers(2).with_limit(0, bytes);
     assert!(case.file(2).plan("a step", &case.graph, &machine(needed)).is_ok());
     let error = case.file(2).plan("a step", &case.graph, &machine(needed - 1)).expect_err("refused");

@@ -2,14 +2,14 @@
 
 use super::case::Case;
 use dahl_runtime::graph::BufferKind;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::{PlanFile, Planned};
 use proptest::prelude::*;
 
 /// No two buffers share memory unless every task of the one comes before every task of the other; by brute
 /// force.
 fn is_safe(planned: &Planned) -> bool {
-    let (lowered, memory) = (&planned.lowered, planned.plan.memory());
+    let (lowered, memory) = (&planned.lowered, planned.plan.memory(HOST));
     let n = lowered.tasks().len();
     let mut before = vec![vec![false; n]; n];
     let edges = lowered.edges().iter().filter(|edge| edge.distance == 0);

@@ -1,8 +1,8 @@
 //! Memory in use against what was planned.
 
 use super::json::{list, object, quoted};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::Planned;
+use dahl_runtime::machine::{Machine, Memory};
+use dahl_runtime::plan::{MemoryPlan, Planned};
 
 /// Tasks that are shown by themselves; where there are more, the most of several neighbours is.
 const MAX_TASKS: usize = 4_000;
@@ -25,13 +25,8 @@ pub struct MemoryUse {
 }
 
 impl MemoryUse {
-    /// The memories of a machine in a step. All of them use the same offsets, so one stands for all.
+    /// The memories of a machine in a step.
     pub fn of_plan(planned: &Planned, machine: &Machine) -> Vec<MemoryUse> {
-        let memory = planned.plan.memory();
-        let name = match machine.memories.len() {
-            0 | 1 => "host".to_string(),
-            n => format!("each of {n} memories"),
-        };
         let name_of = |task: usize| {
             let task = &planned.lowered.tasks()[task];
             match task.tile {
@@ -39,15 +34,18 @@ impl MemoryUse {
                 (tile, n) => format!("{} {} of {n}", task.codelet, tile + 1),
             }
         };
-        let profile = planned.memory_profile();
-        vec![MemoryUse {
-            name,
-            planned_bytes: memory.bytes,
-            unshared_bytes: memory.bytes_unshared,
-            state_bytes: memory.state_bytes,
-            limit_bytes: machine.memories.iter().filter_map(|memory| memory.limit_bytes).min(),
-            in_use: profile.in_use.iter().map(|&(task, bytes)| (name_of(task as usize), bytes)).collect(),
-        }]
+        let of_memory = |(id, (memory, plan)): (usize, (&Memory, &MemoryPlan))| {
+            let in_use = planned.memory_profile(id).in_use;
+            MemoryUse {
+                name: memory.name.clone(),
+                planned_bytes: plan.bytes,
+                unshared_bytes: plan.bytes_unshared,
+                state_bytes: plan.state_bytes,
+                limit_bytes: memory.limit_bytes,
+                in_use: in_use.into_iter().map(|(task, bytes)| (name_of(task as usize), bytes)).collect(),
+            }
+        };
+        machine.memories.iter().zip(planned.plan.memories()).enumerate().map(of_memory).collect()
     }
 
     pub(super) fn to_json(&self) -> String {

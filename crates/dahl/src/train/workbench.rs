@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::model::Sequential;
 use crate::op::Float;
 use dahl_runtime::engine::{Engine, Outputs, Ports, Session, Store, Workspace, native};
+use dahl_runtime::machine::HOST;
 use dahl_runtime::plan::{PlanFile, Planned};
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -136,7 +137,7 @@ impl<'a, T: Float> Workbench<'a, T> {
         let trace_capacity = if is_full { self.trainer.trace_capacity } else { 0 };
         let mut session = Session::new_in(&self.workspace, &self.engine, &lowered, &plan, trace_capacity)?;
         session.set_watchdog(self.trainer.watchdog);
-        let memory = plan.memory();
+        let memory = plan.memory(HOST);
         let plan = PlanSummary {
             n_tasks: lowered.tasks().len(),
             bytes: memory.bytes,

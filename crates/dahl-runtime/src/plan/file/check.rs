@@ -5,11 +5,12 @@
 //! its hash. Implementations must have the version of the file; tiles, units, order, offsets and the limits
 //! of memories ([`Machine::with_limit`]) must allow the plan.
 
-use super::super::memory::adopt;
+use super::super::memory::{Overlap, adopt};
+use super::super::nodes::Nodes;
 use super::super::{Order, Placement, Plan, Planned};
 use super::record::{
-    OrderRecord, StepRecord, TaskRecord, array_identity, fused_identity, past_identities, run_identity,
-    task_identity,
+    BufferRecord, CopyRecord, MemoryRecord, OrderRecord, StepRecord, TaskRecord, array_identity,
+    copy_identities, fused_identity, past_identities, run_identity, task_identity,
 };
 use super::refuse;
 use crate::bytes::ALIGN;
@@ -18,7 +19,7 @@ use crate::error::Result;
 use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
 use crate::graph::{Cut, TaskCut};
 use crate::hash::Fingerprint;
-use crate::machine::Machine;
+use crate::machine::{Machine, MemoryId};
 use crate::shape::Layout;
 use crate::words::escaped;
 use std::collections::BTreeMap;
@@ -37,9 +38,14 @@ pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &
     let at_step = |error| refuse(source, record.line, format!("step {}: {error}", record.name));
     let lowered = lower(graph, &cut).map_err(at_step)?;
     let order = checker.order(&lowered, machine)?;
-    let offsets = checker.offsets(&lowered)?;
-    let memory = adopt(&lowered, order.placement(), offsets)?.map_err(|(a, b)| {
-        let line = |buffer| record.buffers.iter().find(|r| r.buffer == buffer).map_or(record.line, |r| r.line);
+    let copies = Plan::find_copies(&lowered, machine, &order);
+    let placement = order.placement().map(|placement| (placement, &copies));
+    let nodes = Nodes::new(&lowered, placement, machine);
+    let offsets = checker.all_offsets(&nodes)?;
+    let (memories, edges) = adopt(&nodes, offsets)?.map_err(|Overlap { memory, buffers: (a, b) }| {
+        let is_meant = |r: &&BufferRecord, buffer| r.buffer == buffer && r.memory.is_none_or(|of| of == memory);
+        let line =
+            |buffer| record.buffers.iter().find(|r| is_meant(r, buffer)).map_or(record.line, |r| r.line);
         let (name_a, name_b) = (&lowered.buffers()[a].name, &lowered.buffers()[b].name);
         let message = format!(
             "buffer {b} {name_b} overlaps buffer {a} {name_a} (line {}), and not all tasks that touch the one come \
@@ -48,12 +54,19 @@ pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &
         );
         refuse(source, line(b), message)
     })?;
-    let (stated, line) = record.memory;
-    if stated != memory.bytes {
-        let message = format!("the buffers need {} bytes, not {stated}: write the former", memory.bytes);
-        return Err(refuse(source, line, message));
+    for &MemoryRecord { line, memory, bytes } in &record.memories {
+        let needed = match memory {
+            Some(memory) => memories[memory].bytes,
+            None => memories.iter().map(|memory| memory.bytes).max().unwrap_or(0),
+        };
+        if bytes != needed {
+            let message = format!("the buffers need {needed} bytes, not {bytes}: write the former");
+            return Err(refuse(source, line, message));
+        }
     }
-    let plan = Plan::of_parts(&lowered, order, memory);
+    let plan = Plan::of_parts(&lowered, order, copies, (memories, edges));
+    checker.copies(&lowered, &plan)?;
+    let line = record.memories.first().map_or(record.line, |record| record.line);
     plan.check_machine(machine).map_err(|error| refuse(source, line, error))?;
     Ok(Planned { cut, lowered, plan })
 }
@@ -257,12 +270,74 @@ impl Checker<'_> {
         Ok(Order::Planned(Placement { order, sequence, floating }))
     }
 
-    /// The offset of each buffer. Whether they may overlap is not looked at.
-    fn offsets(&self, lowered: &Lowered) -> Result<Vec<Option<usize>>> {
-        let mut records = self.record.buffers.iter();
+    /// Checks that the copies, if there are lines about them, are those that follow from the order.
+    fn copies(&self, lowered: &Lowered, plan: &Plan) -> Result<()> {
+        if self.record.copies.is_empty() {
+            return Ok(());
+        }
+        let mut expected = copy_identities(lowered, plan);
+        let advice = "copies follow from the order: write it like that, or leave all lines about copies out";
+        for CopyRecord { line, identity } in &self.record.copies {
+            let there = expected.next().unwrap_or_else(|| "no further copy".to_string());
+            if *identity != there {
+                return self
+                    .refuse(*line, format!("found the copy '{identity}' instead of '{there}': {advice}"));
+            }
+        }
+        match expected.next() {
+            Some(there) => self.refuse(self.record.line, format!("the copy '{there}' is missing: {advice}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The offsets of the buffers in each memory.
+    fn all_offsets(&self, nodes: &Nodes<'_>) -> Result<Vec<Vec<Option<usize>>>> {
+        let n_memories = nodes.users.len();
+        if let [of_all @ MemoryRecord { memory: None, .. }] = &self.record.memories[..] {
+            let offsets = self.offsets(nodes.lowered, of_all, |_| true)?;
+            let of_memory = |memory: MemoryId| {
+                let lies_there = |(buffer, offset): (usize, &Option<usize>)| {
+                    offset.filter(|_| nodes.lies_in(buffer, memory))
+                };
+                offsets.iter().enumerate().map(lies_there).collect()
+            };
+            return Ok((0..n_memories).map(of_memory).collect());
+        }
+        let mut all = Vec::new();
+        for memory in 0..n_memories {
+            let Some(record) = self.record.memories.iter().find(|record| record.memory == Some(memory))
+            else {
+                let message =
+                    format!("there is no line about memory {memory}: give it one with what it needs");
+                return self.refuse(self.record.line, message);
+            };
+            all.push(self.offsets(nodes.lowered, record, |buffer| nodes.lies_in(buffer, memory))?);
+        }
+        let is_strange = |&memory: &MemoryId| memory >= n_memories;
+        let of_memories = self.record.memories.iter().map(|record| (record.memory, record.line));
+        let of_buffers = self.record.buffers.iter().map(|record| (record.memory, record.line));
+        match of_memories.chain(of_buffers).find(|(memory, _)| memory.as_ref().is_none_or(is_strange)) {
+            Some((memory, line)) => {
+                let found = memory.map_or("none".to_string(), |memory| memory.to_string());
+                let message =
+                    format!("a line names one of the {n_memories} memories, counted from 0, not {found}");
+                self.refuse(line, message)
+            }
+            None => Ok(all),
+        }
+    }
+
+    /// The offset of each buffer that lies in a memory. Whether they may overlap is not looked at.
+    fn offsets(
+        &self,
+        lowered: &Lowered,
+        of: &MemoryRecord,
+        lies_there: impl Fn(usize) -> bool,
+    ) -> Result<Vec<Option<usize>>> {
+        let mut records = self.record.buffers.iter().filter(|record| record.memory == of.memory);
         let mut offsets = Vec::with_capacity(lowered.buffers().len());
         for (i, buffer) in lowered.buffers().iter().enumerate() {
-            if let BufferKind::State(_) = buffer.kind {
+            if matches!(buffer.kind, BufferKind::State(_)) || !lies_there(i) {
                 offsets.push(None);
                 continue;
             }
@@ -287,7 +362,7 @@ impl Checker<'_> {
                     format!("the offset {offset} is not a multiple of {ALIGN}: use one that is"),
                 );
             }
-            let (memory, line) = self.record.memory;
+            let &MemoryRecord { bytes: memory, line, .. } = of;
             if memory > isize::MAX as usize {
                 return self
                     .refuse(line, format!("no memory has {memory} bytes: write what the buffers need"));

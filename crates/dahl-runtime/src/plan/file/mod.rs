@@ -8,7 +8,7 @@
 //! step train.64                                one plan per recorded step
 //! graph 9f41…                                  the recorded graph it is for
 //! machine 2 units in memories 0 0              the machine it is for
-//! memory 131072 bytes                          MEM_MAX: what the buffers need
+//! memory 131072 bytes                          MEM_MAX: what the buffers need; of several memories, `in 0`
 //! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
 //! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
 //! fused 2 conv2d max_pool relu                 each of them that fusion put in, and what it stands for
@@ -16,7 +16,8 @@
 //! age 7 0 2                                    each argument of a task that is read as it was steps ago
 //! order fixed                                  or a scheduler, eager or steal, and no run lines
 //! run 17 conv2d 2/4 on 0                       each task that lowering makes of them, and its unit
-//! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset
+//! copy conv.0 0..8192 from 0 to 1 before 18    each copy between memories, made by the unit of task 18
+//! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset; `in 0`
 //! ```
 //!
 //! Tiles are lengths in order: `n=3x16+12` cuts 60 samples into three tiles of 16 and one of 12. Of the `run`
@@ -183,7 +184,7 @@ impl PlanFile {
 impl fmt::Display for PlanFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The oldest version that has all lines, so that older programs read it.
-        let version = if self.steps.iter().all(|step| step.past.is_empty()) { 1 } else { 2 };
+        let version = if self.steps.iter().all(StepRecord::is_of_version_1) { 1 } else { 2 };
         writeln!(f, "dahl plan {version}")?;
         writeln!(f, "from {}", self.origin)?;
         writeln!(f, "hash {}", self.hash())?;

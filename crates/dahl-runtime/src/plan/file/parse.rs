@@ -2,12 +2,13 @@
 //! a graph and a machine is another question (`check`).
 
 use super::record::{
-    ArrayRecord, BufferRecord, FusedRecord, Lengths, OrderRecord, PastRecord, RunRecord, StepRecord,
-    TaskRecord,
+    ArrayRecord, BufferRecord, CopyRecord, FusedRecord, Lengths, MemoryRecord, OrderRecord, PastRecord,
+    RunRecord, StepRecord, TaskRecord,
 };
 use super::{PlanFile, VERSIONS, refuse};
 use crate::error::Result;
 use crate::hash::Fingerprint;
+use crate::machine::MemoryId;
 use crate::schedule::SchedulerKind;
 use crate::shape::Layout;
 use std::str::{FromStr, SplitWhitespace};
@@ -79,7 +80,7 @@ struct Draft {
     version: u64,
     graph: Option<Fingerprint>,
     machine: Option<(Vec<usize>, usize)>,
-    memory: Option<(usize, usize)>,
+    memories: Vec<MemoryRecord>,
     arrays: Vec<ArrayRecord>,
     tasks: Vec<TaskRecord>,
     fused: Vec<FusedRecord>,
@@ -87,6 +88,7 @@ struct Draft {
     /// The scheduler, if the order is not fixed.
     order: Option<Option<SchedulerKind>>,
     runs: Vec<RunRecord>,
+    copies: Vec<CopyRecord>,
     buffers: Vec<BufferRecord>,
 }
 
@@ -116,7 +118,12 @@ impl Draft {
             "memory" => {
                 let bytes = words.parsed("a number of bytes")?;
                 words.literal("bytes")?;
-                words.once(&mut self.memory, (bytes, line), "memory")
+                let memory = self.memory(words)?;
+                if self.memories.iter().any(|record| record.memory == memory || record.memory.is_none()) {
+                    return words.refuse("there is a second line 'memory': remove one of them");
+                }
+                self.memories.push(MemoryRecord { line, memory, bytes });
+                Ok(())
             }
             "array" => {
                 words.counted(self.arrays.len(), "array")?;
@@ -140,11 +147,7 @@ impl Draft {
                 Ok(())
             }
             "versions" | "age" => {
-                if self.version == 1 {
-                    return words.refuse(format!(
-                        "version 1 of the format has no line '{keyword}': write 'dahl plan 2' in the first line"
-                    ));
-                }
+                self.needs_version_2(keyword, words)?;
                 let what: &[&str] = match keyword {
                     "versions" => &["the number of an array", "a number of versions"],
                     _ => &["the number of a task", "the number of an argument", "a number of steps"],
@@ -190,25 +193,55 @@ impl Draft {
                 let bytes = words.parsed("a number of bytes")?;
                 ["bytes", "at"].iter().try_for_each(|word| words.literal(word))?;
                 let offset = words.parsed("an offset")?;
-                self.buffers.push(BufferRecord { line, buffer, name, bytes, offset });
+                let memory = self.memory(words)?;
+                self.buffers.push(BufferRecord { line, memory, buffer, name, bytes, offset });
+                Ok(())
+            }
+            "copy" => {
+                self.needs_version_2(keyword, words)?;
+                let identity = words.words.by_ref().collect::<Vec<_>>().join(" ");
+                self.copies.push(CopyRecord { line, identity });
                 Ok(())
             }
             other => words.refuse(format!(
-                "expected graph, machine, memory, array, task, fused, versions, age, order, run, buffer or step, found \
-                 '{other}'"
+                "expected graph, machine, memory, array, task, fused, versions, age, order, run, copy, buffer or step, \
+                 found '{other}'"
             )),
         }
     }
 
+    fn needs_version_2(&self, keyword: &str, words: &Words<'_>) -> Result<()> {
+        match self.version {
+            1 => words.refuse(format!(
+                "version 1 of the format has no '{keyword}': write 'dahl plan 2' in the first line"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The memory that a line is about, if it names one.
+    fn memory(&self, words: &mut Words<'_>) -> Result<Option<MemoryId>> {
+        match words.words.next() {
+            None => Ok(None),
+            Some("in") => {
+                self.needs_version_2("in", words)?;
+                Ok(Some(words.parsed("the number of a memory")?))
+            }
+            Some(word) => words.refuse(format!("expected 'in' or the end of the line, found '{word}'")),
+        }
+    }
+
     fn finish(self, source: &str) -> Result<StepRecord> {
-        let Draft { name, line, arrays, tasks, fused, past, runs, buffers, .. } = self;
+        let Draft { name, line, memories, arrays, tasks, fused, past, runs, copies, buffers, .. } = self;
         let missing = |what: &str| {
             let message = format!("the step {name} has no line '{what}': the file is not complete");
             refuse(source, line, message)
         };
         let graph = self.graph.ok_or_else(|| missing("graph"))?;
         let machine = self.machine.ok_or_else(|| missing("machine"))?;
-        let memory = self.memory.ok_or_else(|| missing("memory"))?;
+        if memories.is_empty() {
+            return Err(missing("memory"));
+        }
         let policy = self.order.ok_or_else(|| missing("order"))?;
         if let (Some(_), Some(run)) = (policy, runs.first()) {
             let message =
@@ -216,7 +249,20 @@ impl Draft {
             return Err(refuse(source, run.line, message));
         }
         let order = policy.map_or(OrderRecord::Fixed(runs), OrderRecord::Open);
-        Ok(StepRecord { name, line, graph, machine, memory, arrays, tasks, fused, past, order, buffers })
+        Ok(StepRecord {
+            name,
+            line,
+            graph,
+            machine,
+            memories,
+            arrays,
+            tasks,
+            fused,
+            past,
+            order,
+            copies,
+            buffers,
+        })
     }
 }
 

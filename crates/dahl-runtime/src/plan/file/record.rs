@@ -1,10 +1,10 @@
 //! The lines of a plan file as values: made from a plan, shown as text.
 
 use super::super::identity::role;
-use super::super::{Order, Placement, Planned};
+use super::super::{Copy, MemoryPlan, Order, Placement, Plan, Planned};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::TaskCut;
-use crate::graph::{ArrayInfo, Graph, Recorded, Task};
+use crate::graph::{ArrayInfo, Block, Graph, Lowered, Recorded, Task};
 use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
 use crate::schedule::SchedulerKind;
@@ -23,8 +23,8 @@ pub(super) struct StepRecord {
     pub graph: Fingerprint,
     /// The memory of each unit, and the line that says so.
     pub machine: (Vec<MemoryId>, usize),
-    /// MEM_MAX, and the line that says so.
-    pub memory: (usize, usize),
+    /// MEM_MAX of each memory, or of all alike.
+    pub memories: Vec<MemoryRecord>,
     pub arrays: Vec<ArrayRecord>,
     pub tasks: Vec<TaskRecord>,
     /// Those of them that fusion put in the place of others.
@@ -32,8 +32,27 @@ pub(super) struct StepRecord {
     /// What has several versions, and who reads older ones.
     pub past: Vec<PastRecord>,
     pub order: OrderRecord,
-    /// All buffers but those of state.
+    /// Copies between memories. They follow from the order, so that they may be left out.
+    pub copies: Vec<CopyRecord>,
+    /// All buffers but those of state, in each memory or in all alike.
     pub buffers: Vec<BufferRecord>,
+}
+
+/// `memory 131072 bytes`, or with `in 1` at its end
+#[derive(Clone, Debug)]
+pub(super) struct MemoryRecord {
+    pub line: usize,
+    /// Which one; all of them, if none is named.
+    pub memory: Option<MemoryId>,
+    pub bytes: usize,
+}
+
+/// `copy conv.0 0..8192 from 0 to 1 before 17`, or with `age 1` at its end
+#[derive(Clone, Debug)]
+pub(super) struct CopyRecord {
+    pub line: usize,
+    /// All words after the first: they must be those that follow from the order.
+    pub identity: String,
 }
 
 /// `array 4 x f32[64,1,8,8] temporary lanes:16`
@@ -95,10 +114,12 @@ pub(super) struct RunRecord {
     pub floats: bool,
 }
 
-/// `buffer 12 conv.0 8192 bytes at 65536`
+/// `buffer 12 conv.0 8192 bytes at 65536`, or with `in 1` at its end
 #[derive(Clone, Debug)]
 pub(super) struct BufferRecord {
     pub line: usize,
+    /// The memory; all in which it lies, if none is named.
+    pub memory: Option<MemoryId>,
     pub buffer: usize,
     pub name: String,
     pub bytes: usize,
@@ -179,7 +200,24 @@ pub(super) fn run_identity(task: &Task) -> String {
     format!("{} {}/{}", escaped(task.codelet), task.tile.0 + 1, task.tile.1)
 }
 
+/// The lines about copies, without their first word.
+pub(super) fn copy_identities(lowered: &Lowered, plan: &Plan) -> impl Iterator<Item = String> {
+    let (blocks, _) = plan.replicas();
+    plan.copies().iter().map(|copy| {
+        let Block { buffer, range } = &blocks.blocks[copy.block];
+        let name = escaped(&lowered.buffers()[*buffer].name);
+        let Copy { from, to, before, age, .. } = copy;
+        let age = if *age > 0 { format!(" age {age}") } else { String::new() };
+        format!("{name} {}..{} from {from} to {to} before {before}{age}", range.start, range.end)
+    })
+}
+
 impl StepRecord {
+    /// Whether version 1 of the format has all its lines.
+    pub fn is_of_version_1(&self) -> bool {
+        self.past.is_empty() && self.copies.is_empty() && self.memories.iter().all(|of| of.memory.is_none())
+    }
+
     /// Writes a plan down.
     pub fn new(name: &str, graph: &Graph, planned: &Planned, machine: &Machine) -> Result<Self> {
         let Planned { cut, lowered, plan } = planned;
@@ -205,13 +243,28 @@ impl StepRecord {
             Order::Planned(placement) => OrderRecord::Fixed(runs(placement)),
             Order::Open(policy) => OrderRecord::Open(*policy),
         };
-        let buffers = lowered.buffers().iter().zip(&plan.memory().offsets).enumerate();
+        // One line stands for all memories where they are alike.
+        let memories: Vec<(Option<MemoryId>, &MemoryPlan)> = match plan.memories() {
+            [one, others @ ..] if others.iter().all(|other| other.offsets == one.offsets) => {
+                vec![(None, one)]
+            }
+            all => all.iter().enumerate().map(|(id, memory)| (Some(id), memory)).collect(),
+        };
+        let buffers = memories.iter().flat_map(|&(memory, of)| {
+            let placed = lowered.buffers().iter().zip(&of.offsets).enumerate();
+            placed.filter_map(move |(buffer, (info, offset))| {
+                let (name, bytes, offset) = (escaped(&info.name), info.bytes, (*offset)?);
+                Some(BufferRecord { line, memory, buffer, name, bytes, offset })
+            })
+        });
+        let memory =
+            |&(memory, of): &(Option<MemoryId>, &MemoryPlan)| MemoryRecord { line, memory, bytes: of.bytes };
         Ok(StepRecord {
             name: escaped(name),
             line,
             graph: Fingerprint::of_graph(graph),
             machine: (machine.units.iter().map(|unit| unit.memory).collect(), line),
-            memory: (plan.memory().bytes, line),
+            memories: memories.iter().map(memory).collect(),
             arrays: arrays
                 .map(|(array, &layout)| ArrayRecord { line, identity: array_identity(array), layout })
                 .collect(),
@@ -219,12 +272,8 @@ impl StepRecord {
             fused: fused.collect(),
             past: past_identities(graph).into_iter().map(|identity| PastRecord { line, identity }).collect(),
             order,
-            buffers: buffers
-                .filter_map(|(buffer, (info, offset))| {
-                    let (name, bytes, offset) = (escaped(&info.name), info.bytes, (*offset)?);
-                    Some(BufferRecord { line, buffer, name, bytes, offset })
-                })
-                .collect(),
+            copies: copy_identities(lowered, plan).map(|identity| CopyRecord { line, identity }).collect(),
+            buffers: buffers.collect(),
         })
     }
 }
@@ -259,7 +308,10 @@ impl fmt::Display for StepRecord {
         writeln!(f, "graph {}", self.graph)?;
         write!(f, "machine {} units in memories", self.machine.0.len())?;
         self.machine.0.iter().try_for_each(|memory| write!(f, " {memory}"))?;
-        writeln!(f, "\nmemory {} bytes", self.memory.0)?;
+        writeln!(f)?;
+        for MemoryRecord { memory, bytes, .. } in &self.memories {
+            writeln!(f, "memory {bytes} bytes{}", In(*memory))?;
+        }
         for (i, ArrayRecord { identity, layout, .. }) in self.arrays.iter().enumerate() {
             match layout {
                 Layout::RowMajor => writeln!(f, "array {i} {identity} row-major")?,
@@ -287,10 +339,20 @@ impl fmt::Display for StepRecord {
                 }
             }
         }
-        for BufferRecord { buffer, name, bytes, offset, .. } in &self.buffers {
-            writeln!(f, "buffer {buffer} {name} {bytes} bytes at {offset}")?;
+        self.copies.iter().try_for_each(|copy| writeln!(f, "copy {}", copy.identity))?;
+        for BufferRecord { memory, buffer, name, bytes, offset, .. } in &self.buffers {
+            writeln!(f, "buffer {buffer} {name} {bytes} bytes at {offset}{}", In(*memory))?;
         }
         Ok(())
+    }
+}
+
+/// The end of a line about a memory.
+struct In(Option<MemoryId>);
+
+impl fmt::Display for In {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |memory| write!(f, " in {memory}"))
     }
 }
 

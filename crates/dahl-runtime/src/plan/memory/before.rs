@@ -8,9 +8,9 @@
 //! many nodes as it has predecessors that bring something new, times the logarithm of the number of chains,
 //! and so does a question.
 
-use super::super::Placement;
+use super::super::nodes::Nodes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Lowered, TaskId};
+use crate::graph::TaskId;
 use std::collections::HashMap;
 
 /// The order of tasks within a step.
@@ -29,19 +29,17 @@ pub(super) struct Before {
 impl Before {
     /// The order that follows from the edges of a graph and, for a planned run, from what is fixed on each
     /// worker.
-    pub fn new(lowered: &Lowered, placement: Option<&Placement>) -> Result<Self> {
-        let n = lowered.tasks.len();
-        let fixed = fixed_orders(placement);
-        let edges = lowered.edges.iter().filter(|edge| edge.distance == 0);
+    pub fn new(nodes: &Nodes<'_>) -> Result<Self> {
+        let Nodes { n, fixed, sequence, .. } = nodes;
+        let n = *n;
+        let edges = nodes.edges.iter().filter(|edge| edge.distance == 0);
         let pairs: Vec<(TaskId, TaskId)> = edges
             .map(|edge| (edge.from, edge.to))
             .chain(fixed.iter().flat_map(|order| order.windows(2).map(|pair| (pair[0], pair[1]))))
             .collect();
         let predecessors = Lists::new(n, pairs.iter().map(|&(from, to)| (to, from)));
         let successors = Lists::new(n, pairs.iter().copied());
-        let program_order: Vec<TaskId> = (0..n as TaskId).collect();
-        let sequence = placement.map_or(&program_order, |placement| &placement.sequence);
-        let (places, n_chains) = chains(&fixed, sequence, &predecessors);
+        let (places, n_chains) = chains(fixed, sequence, &predecessors);
         let mut trees = Trees::new(n_chains);
         let mut merged = HashMap::new();
         let mut reached = vec![0; n];
@@ -83,13 +81,6 @@ impl Before {
     pub fn ranks(&self, task: TaskId) -> [u32; 2] {
         [0, 1].map(|i| self.ranks[i][task as usize])
     }
-}
-
-/// What each worker executes in a fixed order.
-fn fixed_orders(placement: Option<&Placement>) -> Vec<Vec<TaskId>> {
-    let Some(placement) = placement else { return Vec::new() };
-    let is_fixed = |&task: &TaskId| !placement.is_floating(task);
-    placement.order.iter().map(|order| order.iter().copied().filter(is_fixed).collect()).collect()
 }
 
 /// The chain and the place in it of each task, and the number of chains.

@@ -1,4 +1,4 @@
-//! Where each buffer lies: offsets by lifetime.
+//! Where each buffer lies: offsets by lifetime, in each memory that it is used in.
 //!
 //! Two temporary buffers may share memory only if everything that touches the one happens before everything
 //! that touches the other. "Before" follows from the edges of the graph and, for a planned run, from the
@@ -23,37 +23,45 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use super::Placement;
+use super::nodes::Nodes;
 use crate::bytes::ALIGN;
 use crate::error::Result;
 use crate::graph::{Buffer, BufferKind, Edge, EdgeKind, Lowered, TaskId};
+use crate::machine::MemoryId;
 use before::Before;
 use space::{Life, Space};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Offsets of all buffers, the memory they need, and the edges that sharing adds.
+/// Offsets of the buffers in one memory, and how much of it they need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// Offset of each buffer in the arena of a run; state buffers lie elsewhere and have none.
+    /// Offset of each buffer in the arena of a run; none where it does not lie in this memory. State has no
+    /// offset: it lies in the store.
     pub offsets: Vec<Option<usize>>,
     /// Bytes of that arena: what a step needs beside state, known before it runs.
     pub bytes: usize,
     /// Bytes without sharing, for comparison.
     pub bytes_unshared: usize,
-    /// Bytes of state that the graph uses.
+    /// Bytes of state that lie in this memory, too.
     pub state_bytes: usize,
-    /// What sharing adds to the graph's edges.
-    pub edges: Vec<Edge>,
 }
 
-/// Plans the memory of a graph: with a placement for replay, without for a run whose order is open.
-pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> Result<MemoryPlan> {
-    let before = Before::new(lowered, placement)?;
-    let lives = lives(lowered, &before);
+/// Plans every memory, and returns the edges that sharing adds.
+pub(super) fn plan_memories(nodes: &Nodes<'_>) -> Result<(Vec<MemoryPlan>, Vec<Edge>)> {
+    let before = Before::new(nodes)?;
+    let mut edges = Vec::new();
+    let plan = |memory| plan_memory(nodes, &before, memory, &mut edges);
+    let plans = (0..nodes.users.len()).map(plan).collect();
+    Ok((plans, sorted(edges)))
+}
+
+fn plan_memory(nodes: &Nodes<'_>, before: &Before, memory: MemoryId, edges: &mut Vec<Edge>) -> MemoryPlan {
+    let lowered = nodes.lowered;
+    let lives = lives(nodes, before, memory);
     let mut plan = MemoryPlan { offsets: vec![None; lowered.buffers.len()], ..MemoryPlan::default() };
     let mut temporaries = Vec::new();
-    for (i, buffer) in lowered.buffers.iter().enumerate() {
+    for (i, buffer) in lowered.buffers.iter().enumerate().filter(|(i, _)| nodes.lies_in(*i, memory)) {
         match buffer.kind {
             BufferKind::State(_) => plan.state_bytes += buffer.bytes * buffer.versions,
             BufferKind::Temporary if buffer.may_share() => temporaries.push(i),
@@ -65,7 +73,7 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> R
     }
     plan.bytes_unshared = plan.bytes;
     let start = plan.bytes;
-    let mut space = Space::new(&before, &lives, start);
+    let mut space = Space::new(before, &lives, start);
     // Large buffers first; equal ones in order of creation, so that the plan is the same every time.
     temporaries.sort_by_key(|&i| Reverse(lowered.buffers[i].bytes));
     for &i in &temporaries {
@@ -79,21 +87,44 @@ pub(super) fn plan_memory(lowered: &Lowered, placement: Option<&Placement>) -> R
         plan.offsets[i] = Some(offset);
         plan.bytes = plan.bytes.max(offset + bytes);
     }
-    plan.edges = memory_edges(&space, &lives);
-    Ok(plan)
+    edges.extend(memory_edges(&space, &lives));
+    plan
 }
 
-/// The memory plan of given offsets, or two buffers that overlap although they must not. By the rule above.
+/// Two buffers that overlap in a memory although they must not.
+pub(super) struct Overlap {
+    pub memory: MemoryId,
+    pub buffers: (usize, usize),
+}
+
+/// Plans of given offsets, one list for each memory, and the edges that sharing adds. By the rule above.
 pub(super) fn adopt(
-    lowered: &Lowered,
-    placement: Option<&Placement>,
+    nodes: &Nodes<'_>,
+    offsets: Vec<Vec<Option<usize>>>,
+) -> Result<std::result::Result<(Vec<MemoryPlan>, Vec<Edge>), Overlap>> {
+    let before = Before::new(nodes)?;
+    let (mut plans, mut edges) = (Vec::new(), Vec::new());
+    for (memory, offsets) in offsets.into_iter().enumerate() {
+        match adopt_memory(nodes, &before, memory, offsets, &mut edges) {
+            Ok(plan) => plans.push(plan),
+            Err(buffers) => return Ok(Err(Overlap { memory, buffers })),
+        }
+    }
+    Ok(Ok((plans, sorted(edges))))
+}
+
+fn adopt_memory(
+    nodes: &Nodes<'_>,
+    before: &Before,
+    memory: MemoryId,
     offsets: Vec<Option<usize>>,
-) -> Result<std::result::Result<MemoryPlan, (usize, usize)>> {
-    let before = Before::new(lowered, placement)?;
-    let lives = lives(lowered, &before);
+    edges: &mut Vec<Edge>,
+) -> std::result::Result<MemoryPlan, (usize, usize)> {
+    let lowered = nodes.lowered;
+    let lives = lives(nodes, before, memory);
     let mut plan = MemoryPlan { offsets, ..MemoryPlan::default() };
-    let mut space = Space::new(&before, &lives, 0);
-    for (i, buffer) in lowered.buffers.iter().enumerate() {
+    let mut space = Space::new(before, &lives, 0);
+    for (i, buffer) in lowered.buffers.iter().enumerate().filter(|(i, _)| nodes.lies_in(*i, memory)) {
         let Some(range) = range_of(lowered, &plan.offsets, i) else {
             plan.state_bytes += buffer.bytes * buffer.versions;
             continue;
@@ -108,18 +139,18 @@ pub(super) fn adopt(
                 let both_may = may_share && lowered.buffers[j].may_share();
                 let overlaps = |other: &Range<usize>| range.start.max(other.start) < range.end.min(other.end);
                 range_of(lowered, &plan.offsets, j).as_ref().is_some_and(overlaps)
-                    && !(both_may && life.is_separated(&lives[j], &before))
+                    && !(both_may && life.is_separated(&lives[j], before))
             };
             if let Some(j) = (0..i).find(is_in_the_way) {
-                return Ok(Err((j, i)));
+                return Err((j, i));
             }
         }
         if !life.is_empty() && !range.is_empty() {
             space.insert(i as u32, &range);
         }
     }
-    plan.edges = memory_edges(&space, &lives);
-    Ok(Ok(plan))
+    edges.extend(memory_edges(&space, &lives));
+    Ok(plan)
 }
 
 /// The addresses of a buffer that has any: those of all its versions.
@@ -128,28 +159,13 @@ fn range_of(lowered: &Lowered, offsets: &[Option<usize>], buffer: usize) -> Opti
     offsets[buffer].map(|offset| offset..offset + bytes)
 }
 
-/// The tasks that touch each buffer, in task order.
-pub(super) fn users(lowered: &Lowered) -> Vec<Vec<TaskId>> {
-    let mut users = vec![Vec::new(); lowered.buffers.len()];
-    for (id, task) in lowered.tasks.iter().enumerate() {
-        // Places count too: a kernel may be handed the address of a tile of which it touches nothing.
-        let buffers = task.accesses.iter().map(|a| a.buffer).chain(task.places.iter().map(|p| p.buffer));
-        for buffer in buffers {
-            if users[buffer].last() != Some(&(id as TaskId)) {
-                users[buffer].push(id as TaskId);
-            }
-        }
-    }
-    users
-}
-
-/// When each buffer is in use.
-fn lives(lowered: &Lowered, before: &Before) -> Vec<Life> {
-    let life = |(buffer, users): (&Buffer, Vec<TaskId>)| match buffer.may_share() {
-        true => Life::new(before, &users),
+/// When each buffer is in use in a memory.
+fn lives(nodes: &Nodes<'_>, before: &Before, memory: MemoryId) -> Vec<Life> {
+    let life = |(buffer, users): (&Buffer, &Vec<TaskId>)| match buffer.may_share() {
+        true => Life::new(before, users),
         false => Life::always(),
     };
-    lowered.buffers.iter().zip(users(lowered)).map(life).collect()
+    nodes.lowered.buffers.iter().zip(&nodes.users[memory]).map(life).collect()
 }
 
 /// The edges that sharing adds: from the last users of the last buffer in a place to the first users of the
@@ -161,6 +177,10 @@ fn memory_edges(space: &Space<'_>, lives: &[Life]) -> Vec<Edge> {
         let to_first = |&from| lives[first as usize].first.iter().map(move |&to| edge(from, to));
         edges.extend(lives[last as usize].last.iter().flat_map(to_first));
     }
+    edges
+}
+
+fn sorted(mut edges: Vec<Edge>) -> Vec<Edge> {
     edges.sort_unstable();
     edges.dedup();
     edges

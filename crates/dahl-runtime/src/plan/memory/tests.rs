@@ -3,9 +3,14 @@
 use super::*;
 use crate::graph::{Access, Place, StateId, Task};
 use crate::machine::Machine;
+use crate::plan::Placement;
+use crate::plan::copies::Copies;
+use crate::plan::nodes::users;
 use crate::plan::place::{Floats, place};
 use crate::shape::Dtype;
 use proptest::prelude::*;
+
+const MOST_WORKERS: usize = 7;
 
 /// Which task comes before which: a bit per pair.
 struct Pairs {
@@ -61,7 +66,33 @@ impl Pairs {
     }
 }
 
-fn reference_plan(lowered: &Lowered, placement: Option<&Placement>) -> MemoryPlan {
+/// Offsets and the edges that sharing adds.
+type Plan = (MemoryPlan, Vec<Edge>);
+
+/// The nodes of a graph on a machine with one memory.
+fn nodes<'a>(lowered: &'a Lowered, placement: Option<&Placement>) -> Nodes<'a> {
+    let none = Copies::default();
+    Nodes::new(lowered, placement.map(|placement| (placement, &none)), &Machine::with_workers(MOST_WORKERS))
+}
+
+fn planned(lowered: &Lowered, placement: Option<&Placement>) -> Plan {
+    let (mut plans, edges) = plan_memories(&nodes(lowered, placement)).unwrap();
+    (plans.remove(0), edges)
+}
+
+fn adopted(
+    lowered: &Lowered,
+    placement: Option<&Placement>,
+    offsets: Vec<Option<usize>>,
+) -> std::result::Result<Plan, (usize, usize)> {
+    match adopt(&nodes(lowered, placement), vec![offsets]).unwrap() {
+        Ok((mut plans, edges)) => Ok((plans.remove(0), edges)),
+        Err(Overlap { buffers, .. }) => Err(buffers),
+    }
+}
+
+fn reference_plan(lowered: &Lowered, placement: Option<&Placement>) -> Plan {
+    let mut edges = Vec::new();
     let (pairs, users) = (Pairs::new(lowered, placement), users(lowered));
     let mut plan = MemoryPlan { offsets: vec![None; lowered.buffers.len()], ..MemoryPlan::default() };
     let size = |i: usize| lowered.buffers[i].bytes.next_multiple_of(ALIGN);
@@ -96,23 +127,22 @@ fn reference_plan(lowered: &Lowered, placement: Option<&Placement>) -> MemoryPla
         }
         for (j, range) in &placed {
             if offset < range.end && range.start < offset + size(i) {
-                plan.edges.extend(pairs.edges(&users[i], &users[*j]));
+                edges.extend(pairs.edges(&users[i], &users[*j]));
             }
         }
         plan.offsets[i] = Some(offset);
         plan.bytes = plan.bytes.max(offset + size(i));
         placed.push((i, offset..offset + size(i)));
     }
-    plan.edges.sort_unstable();
-    plan.edges.dedup();
-    plan
+    (plan, sorted(edges))
 }
 
 fn reference_adopt(
     lowered: &Lowered,
     placement: Option<&Placement>,
     offsets: Vec<Option<usize>>,
-) -> std::result::Result<MemoryPlan, (usize, usize)> {
+) -> std::result::Result<Plan, (usize, usize)> {
+    let mut edges = Vec::new();
     let (pairs, users) = (Pairs::new(lowered, placement), users(lowered));
     let mut plan = MemoryPlan { offsets, ..MemoryPlan::default() };
     let mut placed: Vec<(usize, Range<usize>)> = Vec::new();
@@ -130,13 +160,11 @@ fn reference_adopt(
             if !both || !pairs.separated(&users[i], &users[j]) {
                 return Err((j, i));
             }
-            plan.edges.extend(pairs.edges(&users[i], &users[j]));
+            edges.extend(pairs.edges(&users[i], &users[j]));
         }
         placed.push((i, range));
     }
-    plan.edges.sort_unstable();
-    plan.edges.dedup();
-    Ok(plan)
+    Ok((plan, sorted(edges)))
 }
 
 /// A graph in words: bytes and kind of each buffer, and for each task its tile, the buffers it touches, and
@@ -197,7 +225,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
 
 /// The placements to plan memory for: none, and some for several workers.
 fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
-    let placed = [1, 2, 3, 7].into_iter().flat_map(|n_workers| {
+    let placed = [1, 2, 3, MOST_WORKERS].into_iter().flat_map(|n_workers| {
         let machine = Machine::with_workers(n_workers);
         [Floats::None, Floats::Some].map(|floats| Some(place(lowered, &machine, floats)))
     });
@@ -205,16 +233,12 @@ fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
 }
 
 /// Whether a plan is the one of the rule but for memory edges that others imply.
-fn is_same(lowered: &Lowered, placement: Option<&Placement>, plan: &MemoryPlan, rule: &MemoryPlan) -> bool {
+fn is_same(lowered: &Lowered, placement: Option<&Placement>, plan: &Plan, rule: &Plan) -> bool {
     let pairs = Pairs::new(lowered, placement);
     let is_up_to = |a: TaskId, b: TaskId| a == b || pairs.is(a, b);
-    let is_implied = |edge: &Edge| {
-        plan.edges.iter().any(|kept| is_up_to(edge.from, kept.from) && is_up_to(kept.to, edge.to))
-    };
-    plan.edges.iter().all(|edge| rule.edges.contains(edge))
-        && rule.edges.iter().all(is_implied)
-        && MemoryPlan { edges: Vec::new(), ..plan.clone() }
-            == MemoryPlan { edges: Vec::new(), ..rule.clone() }
+    let is_implied =
+        |edge: &Edge| plan.1.iter().any(|kept| is_up_to(edge.from, kept.from) && is_up_to(kept.to, edge.to));
+    plan.1.iter().all(|edge| rule.1.contains(edge)) && rule.1.iter().all(is_implied) && plan.0 == rule.0
 }
 
 proptest! {
@@ -225,10 +249,10 @@ proptest! {
         let lowered = sketch.lowered();
         for placement in placements(&lowered) {
             let placement = placement.as_ref();
-            let plan = plan_memory(&lowered, placement).unwrap();
+            let plan = planned(&lowered, placement);
             let rule = reference_plan(&lowered, placement);
             prop_assert!(is_same(&lowered, placement, &plan, &rule), "{plan:?} {rule:?}");
-            prop_assert_eq!(adopt(&lowered, placement, plan.offsets.clone()).unwrap(), Ok(plan));
+            prop_assert_eq!(adopted(&lowered, placement, plan.0.offsets.clone()), Ok(plan));
         }
     }
 
@@ -240,14 +264,14 @@ proptest! {
         let lowered = sketch.lowered();
         for placement in placements(&lowered) {
             let placement = placement.as_ref();
-            let mut offsets = plan_memory(&lowered, placement).unwrap().offsets;
+            let mut offsets = planned(&lowered, placement).0.offsets;
             for &(buffer, at) in &changes {
                 let n = offsets.len();
                 if let Some(offset) = &mut offsets[buffer % n] {
                     *offset = at * ALIGN;
                 }
             }
-            match (adopt(&lowered, placement, offsets.clone()).unwrap(), reference_adopt(&lowered, placement, offsets)) {
+            match (adopted(&lowered, placement, offsets.clone()), reference_adopt(&lowered, placement, offsets)) {
                 (Ok(plan), Ok(rule)) => {
                     prop_assert!(is_same(&lowered, placement, &plan, &rule), "{plan:?} {rule:?}");
                 }
