@@ -6,8 +6,10 @@ use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
 use dahl_runtime::engine::{Outputs, Pool, Session, Store};
 use dahl_runtime::graph::{Cut, CutOptions};
-use dahl_runtime::graph::{Graph, Lowered, Var, lower};
+use dahl_runtime::graph::{Graph, Lowered, Task, Var, lower};
+use dahl_runtime::hash::Fingerprint;
 use dahl_runtime::machine::Machine;
+use dahl_runtime::perf::Key;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::{ErrorKind, Result};
@@ -257,4 +259,49 @@ fn a_graph_that_writes_shared_bytes_writes_a_copy_of_them() {
         assert_eq!(store.get::<u8>(read).as_ptr(), bytes.as_ptr());
         assert_eq!((store.get::<u8>(written), &bytes[..]), (&[7; 300][..], &[5; 300][..]));
     }
+}
+
+/// Two sums over eight rows into an array, and its ReLU, recorded for these scopes.
+fn scoped(scopes: [Option<&str>; 3]) -> Case {
+    let mut case = Case::new();
+    let (a, b) = (case.ones(&[8, 3000]), case.ones(&[8, 2000]));
+    let [sums, y] = ["sums", "y"].map(|name| case.graph.temporary(name, T, [5, 1000]));
+    let parts = [sums.part(0, [3000]).unwrap(), sums.part(3000, [2000]).unwrap()];
+    let tasks = [(&SUM, a, parts[0]), (&SUM, b, parts[1]), (&op::relu::CODELET, sums, y)];
+    for ((codelet, x, y), scope) in tasks.into_iter().zip(scopes) {
+        let scope = scope.map(|name| case.graph.scope(name));
+        case.graph.set_scope(scope);
+        case.task(codelet, &[x], &[y], &[]);
+    }
+    case
+}
+
+#[test]
+fn what_lowering_inserts_is_for_whom_it_serves() {
+    let lowered = scoped([Some("first"), Some("second"), Some("last")]).lowered(&tiles(&[("n", 2)]));
+    assert_eq!(lowered.scopes(), ["first", "second", "last"]);
+    let of = |codelet: &str| {
+        let names = |task: &Task| {
+            task.scopes.iter().map(|scope| lowered.scopes()[scope.0].clone()).collect::<Vec<_>>().join("+")
+        };
+        lowered.tasks().iter().filter(|task| task.codelet == codelet).map(names).collect::<Vec<_>>()
+    };
+    assert_eq!(of("sum"), [["first"; 4], ["second"; 4]].concat());
+    // 2500 elements each, of which the first sum has 3000.
+    assert_eq!(of("reduce"), ["first", "first+second"]);
+    // The ReLU is computed in lanes.
+    assert_eq!([of("assemble"), of("relu")], [["last"], ["last"]]);
+}
+
+#[test]
+fn nothing_but_reports_depends_on_scopes() {
+    let options = tiles(&[("n", 2)]);
+    let [named, unnamed] = [scoped([Some("a"), None, Some("b")]), scoped([None; 3])];
+    assert_eq!(Fingerprint::of_graph(&named.graph), Fingerprint::of_graph(&unnamed.graph));
+    let [named, unnamed] = [named, unnamed].map(|case| case.lowered(&options));
+    assert_eq!(Fingerprint::of_lowered(&named), Fingerprint::of_lowered(&unnamed));
+    let keys =
+        |lowered: &Lowered| lowered.tasks().iter().map(|task| Key::of_task(task, "cpu")).collect::<Vec<_>>();
+    assert_eq!(keys(&named), keys(&unnamed));
+    assert!(unnamed.tasks().iter().all(|task| task.scopes.is_empty()));
 }

@@ -3,7 +3,7 @@
 //! Each access of a task is a byte range of a buffer. Ranges that are written are exact; ranges that are read
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
-use super::{Role, StateId, Var};
+use super::{Role, ScopeId, StateId, Var};
 use crate::codelet::{ArgSpec, CallSpec, Kernel, builtin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{Machine, Shares, Speed};
@@ -127,6 +127,9 @@ pub struct Task {
     pub priority: i32,
     /// The line of the program that recorded the task, or that for which lowering inserted it.
     pub location: Option<&'static Location<'static>>,
+    /// What it is for, in the order of [`Lowered::scopes`]: the scopes of its recorded task, or of those that
+    /// it serves if lowering inserted it.
+    pub scopes: Vec<ScopeId>,
 }
 
 impl Task {
@@ -154,6 +157,7 @@ impl Task {
             flops: 0.0,
             priority: 0,
             location: None,
+            scopes: Vec::new(),
         }
     }
 
@@ -217,6 +221,7 @@ impl Task {
             flops: 0.0,
             priority: 0,
             location: None,
+            scopes: Vec::new(),
         }
     }
 }
@@ -272,6 +277,8 @@ pub struct Lowered {
     pub(crate) rings: Vec<Option<(usize, Role)>>,
     /// Steps that the program may be ahead.
     pub(crate) depth: usize,
+    /// The names of the scopes.
+    pub(crate) scopes: Vec<String>,
 }
 
 impl Lowered {
@@ -299,6 +306,11 @@ impl Lowered {
     /// ones.
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// The names of the scopes that the graph was recorded with.
+    pub fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 
     /// The ring buffer of a port or an output, and which of the two it is.

@@ -26,6 +26,7 @@ mod edges;
 mod fuse;
 mod lower;
 mod lowered;
+mod scopes;
 mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
@@ -34,11 +35,13 @@ pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
 pub(crate) use lower::MAX_TASKS;
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
+pub use scopes::ScopeId;
 
 use crate::codelet::Codelet;
 use crate::codelet::relation::Bound;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::{Dtype, Shape};
+use scopes::Scopes;
 use std::panic::Location;
 
 /// Index of a state array in a [`Store`](crate::engine::Store).
@@ -162,6 +165,9 @@ pub struct Recorded {
     pub location: &'static Location<'static>,
     /// The codelets of the tasks that it stands for, if it was put in by [`fuse`].
     pub fused: Vec<&'static str>,
+    /// What it was recorded for, in the order of [`Graph::scopes`]: at most one, unless it was put in by
+    /// [`fuse`].
+    pub scopes: Vec<ScopeId>,
 }
 
 impl Recorded {
@@ -185,13 +191,24 @@ pub struct Graph {
     priority: i32,
     /// Where tasks are said to be recorded, if not where [`Graph::task`] is called.
     location: Option<&'static Location<'static>>,
+    scopes: Scopes,
+    /// What tasks are recorded for.
+    scope: Option<ScopeId>,
 }
 
 impl Graph {
     /// An empty graph whose ports and outputs have `depth` versions: the program may be that many steps
     /// ahead.
     pub fn new(depth: usize) -> Self {
-        Graph { depth: depth.max(1), arrays: Vec::new(), tasks: Vec::new(), priority: 0, location: None }
+        Graph {
+            depth: depth.max(1),
+            arrays: Vec::new(),
+            tasks: Vec::new(),
+            priority: 0,
+            location: None,
+            scopes: Scopes::default(),
+            scope: None,
+        }
     }
 
     /// Versions of each port and output.
@@ -285,6 +302,23 @@ impl Graph {
         self.location = location;
     }
 
+    /// The number of the scope of this name; one that is new comes after all that are known. Naming scopes
+    /// before anything is recorded for them puts them in order.
+    pub fn scope(&mut self, name: &str) -> ScopeId {
+        self.scopes.number(name)
+    }
+
+    /// What the tasks are for that are recorded from now on, for whoever looks at traces of them: a layer,
+    /// say. Nothing else depends on it.
+    pub fn set_scope(&mut self, scope: Option<ScopeId>) {
+        self.scope = scope;
+    }
+
+    /// The names of all scopes, in the order of their numbers.
+    pub fn scopes(&self) -> &[String] {
+        self.scopes.names()
+    }
+
     /// Records a task that computes in elements of type `dtype`: inputs that are only read, then outputs (and
     /// arguments that are read and written), in the order of the codelet's line.
     #[track_caller]
@@ -371,6 +405,7 @@ impl Graph {
             priority,
             location,
             fused: Vec::new(),
+            scopes: self.scope.into_iter().collect(),
         });
         Ok(())
     }

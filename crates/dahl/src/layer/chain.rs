@@ -179,12 +179,15 @@ impl Chain {
         let parameters = shares(&places, |place| place.layer.parameters(place.input))?;
         let buffers = shares(&places, |place| place.layer.buffers(place.input))?;
         let mut recording = Recording { passes: Vec::new(), input: x, output: x };
+        let mut n_announced = 0;
         for at in self.recorded_order() {
             let Link { layer, line } = &self.links[at];
             let own = Weights {
                 parameters: &weights.parameters[parameters[at].clone()],
                 buffers: &weights.buffers[buffers[at].clone()],
             };
+            (n_announced..=at).for_each(|before| tape.announce(&places[before].name));
+            n_announced = n_announced.max(at + 1);
             tape.enter(&places[at].name, line);
             let pass = layer.forward(tape, &own, recording.output)?;
             if tape.mode() == Mode::Train && layer.needs_output() {

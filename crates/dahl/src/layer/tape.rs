@@ -25,8 +25,6 @@ pub struct Tape<'a> {
     mode: Mode,
     /// The layers that are at work, each inside the one before: path and line of the program.
     layers: Vec<(String, &'static Location<'static>)>,
-    /// From which task on which layer was at work, in order.
-    spans: Vec<(usize, String)>,
     /// What must not be overwritten, by the number of its array.
     kept: HashMap<usize, Vec<Var>>,
     /// A copy of everything that tasks wrote, if that is asked for: what it is called, and the output.
@@ -39,8 +37,8 @@ pub struct Tape<'a> {
 impl<'a> Tape<'a> {
     /// Records into `graph`.
     pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
-        let (layers, spans, kept, random) = (Vec::new(), Vec::new(), HashMap::new(), HashMap::new());
-        Tape { graph, dtype, mode, layers, spans, kept, exposed: None, counter: None, random }
+        let (layers, kept, random) = (Vec::new(), HashMap::new(), HashMap::new());
+        Tape { graph, dtype, mode, layers, kept, exposed: None, counter: None, random }
     }
 
     /// From now on, whatever a task writes is copied into an output, so that the program can look at it after
@@ -94,12 +92,23 @@ impl<'a> Tape<'a> {
     /// From now on the layer called `name`, inside of the one at work, records; the program appended it at
     /// `line`.
     pub(super) fn enter(&mut self, name: &str, line: &'static Location<'static>) {
-        let path = match self.layers.last() {
+        self.layers.push((self.path(name), line));
+        self.mark();
+    }
+
+    /// The layer called `name`, inside of the one at work, comes before those that nobody spoke of yet,
+    /// though it may record later than they do: reports name layers in this order.
+    pub(super) fn announce(&mut self, name: &str) {
+        let path = self.path(name);
+        self.graph.scope(&path);
+    }
+
+    /// What is called `name` inside of the layer at work.
+    fn path(&self, name: &str) -> String {
+        match self.layers.last() {
             Some((outer, _)) => format!("{outer}.{name}"),
             None => name.to_string(),
-        };
-        self.layers.push((path, line));
-        self.mark();
+        }
     }
 
     /// The layer at work is done; the one around it goes on.
@@ -121,7 +130,17 @@ impl<'a> Tape<'a> {
 
     fn mark(&mut self) {
         self.graph.record_at(self.layers.last().map(|(_, line)| *line));
-        self.spans.push((self.graph.tasks().len(), self.layer().to_string()));
+        let scope = self.layers.last().map(|(path, _)| self.graph.scope(path));
+        self.graph.set_scope(scope);
+    }
+
+    /// Records what belongs to no layer, under a name of its own by which reports know it, as `loss`.
+    pub(crate) fn beside_layers<T>(&mut self, name: &str, record: impl FnOnce(&mut Self) -> T) -> T {
+        let scope = self.graph.scope(name);
+        self.graph.set_scope(Some(scope));
+        let result = record(self);
+        self.mark();
+        result
     }
 
     /// The path of the layer at work, as in `block1.conv1`; empty if there is none.
@@ -129,10 +148,11 @@ impl<'a> Tape<'a> {
         self.layers.last().map_or("", |(path, _)| path)
     }
 
-    /// The path of the layer that recorded the task with this number; empty if none did.
+    /// The path of the layer that recorded the task with this number, or a name such as `loss`; empty if it
+    /// was none of them.
     pub fn layer_of(&self, task: usize) -> &str {
-        let after = self.spans.partition_point(|(first, _)| *first <= task);
-        after.checked_sub(1).map_or("", |span| &self.spans[span].1)
+        let scopes = self.graph.tasks().get(task).map_or(&[][..], |task| &task.scopes);
+        scopes.first().map_or("", |scope| &self.graph.scopes()[scope.0])
     }
 
     /// A temporary array of elements that are computed with, named after the layer at work: `y` of `conv1` is
@@ -143,10 +163,7 @@ impl<'a> Tape<'a> {
 
     /// A temporary array of any element type.
     pub fn array_of(&mut self, name: &str, dtype: Dtype, shape: impl Into<Shape>) -> Var {
-        let name = match self.layers.last() {
-            Some((path, _)) => format!("{path}.{name}"),
-            None => name.to_string(),
-        };
+        let name = self.path(name);
         self.graph.temporary(&name, dtype, shape)
     }
 

@@ -168,7 +168,9 @@ impl Step {
             tape.expose();
         }
         let x = tape.array("input", model.batch_shape(n));
-        tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])?;
+        tape.beside_layers("load", |tape| {
+            tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])
+        })?;
         let recording = model.forward(&mut tape, weights, statistics, x)?;
         let mut step = Step {
             graph: Graph::new(1),
@@ -185,29 +187,33 @@ impl Step {
         if kind == StepKind::Predict {
             let probabilities = tape.graph().output("probabilities", dtype, logits.shape());
             let codelet = if model.ends_in_softmax() { &op::copy::CODELET } else { &op::softmax::CODELET };
-            tape.task(codelet, &[logits], &[probabilities], &[])?;
+            tape.beside_layers("output", |tape| tape.task(codelet, &[logits], &[probabilities], &[]))?;
             step.dumped.push(probabilities);
             step.graph = graph;
             return Ok(step);
         }
         let label = tape.array_of("label", Dtype::U8, [n]);
-        tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])?;
+        tape.beside_layers("load", |tape| {
+            tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])
+        })?;
         let metrics = tape.graph().output("metrics", dtype, [2]);
         let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
         step.metrics = Some(metrics);
         let loss_kind = if model.ends_in_softmax() { Loss::CrossEntropy } else { Loss::SoftmaxCrossEntropy };
-        let doutput = loss_kind.record(&mut tape, logits, label, loss, correct)?;
+        let doutput =
+            tape.beside_layers("loss", |tape| loss_kind.record(tape, logits, label, loss, correct))?;
         if kind.trains() {
             if kind == StepKind::TrainDumped {
                 let copy = tape.graph().output("logits", dtype, logits.shape());
-                tape.task(&op::copy::CODELET, &[logits], &[copy], &[])?;
+                tape.beside_layers("output", |tape| tape.task(&op::copy::CODELET, &[logits], &[copy], &[]))?;
                 step.dumped.push(copy);
             }
             let rate = tape.graph().port("learning_rate", dtype, []);
             let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
             model.backward(&mut tape, weights, gradients, &recording, doutput)?;
             let state: Vec<Var> = state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
-            step.number = optimizer.record(&mut tape, gradients, weights, &state, rate)?;
+            step.number = tape
+                .beside_layers("update", |tape| optimizer.record(tape, gradients, weights, &state, rate))?;
             step.rate = Some(rate);
             if kind == StepKind::TrainDumped {
                 step.dumped.push(gradients);
@@ -263,12 +269,17 @@ mod tests {
     use super::*;
     use crate::Trainer;
     use crate::dataset::{Dataset, Split};
-    use dahl_runtime::graph::lower;
     use dahl_runtime::graph::{Cut, CutOptions};
+    use dahl_runtime::graph::{ScopeId, lower};
     use dahl_runtime::machine::Machine;
 
     /// A training step on batches of `n`, with nothing but zeros for images.
-    fn recorded(mut model: Sequential, shape: [usize; 3], n: usize, fusion: bool) -> Step {
+    fn recorded(model: Sequential, shape: [usize; 3], n: usize, fusion: bool) -> Step {
+        recorded_as(model, shape, n, fusion, StepKind::Train)
+    }
+
+    /// A step of this kind, likewise.
+    fn recorded_as(mut model: Sequential, shape: [usize; 3], n: usize, fusion: bool, kind: StepKind) -> Step {
         let split = Split::new(vec![0; n * shape.iter().product::<usize>()], vec![0; n]).unwrap();
         let classes = model.classes().unwrap();
         let (name, class_names) = ("zeros".to_string(), Vec::new());
@@ -280,7 +291,7 @@ mod tests {
         let (model, store, state) = (&model, &store, &state);
         let (optimizer, part, dtype) = (&Optimizer::SGD, Part::Train, Dtype::F32);
         let recipe = Recipe { model, optimizer, store, state, part, dtype, fusion };
-        Step::record(recipe, n, StepKind::Train).unwrap()
+        Step::record(recipe, n, kind).unwrap()
     }
 
     #[test]
@@ -340,6 +351,113 @@ mod tests {
         let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         assert!(lowered.tasks().iter().all(|task| !["assemble", "reduce"].contains(&task.codelet)));
+    }
+
+    /// What each task is for, as `codelet: scopes`, each once, in the order of the tasks.
+    fn scopes<'a>(names: &[String], tasks: impl Iterator<Item = (&'a str, &'a Vec<ScopeId>)>) -> Vec<String> {
+        let mut all = Vec::new();
+        for (codelet, scopes) in tasks {
+            let scopes: Vec<&str> = scopes.iter().map(|scope| names[scope.0].as_str()).collect();
+            let line = format!("{codelet}: {}", scopes.join("+"));
+            if !all.contains(&line) {
+                all.push(line);
+            }
+        }
+        all
+    }
+
+    fn recorded_scopes(step: &Step) -> Vec<String> {
+        let tasks = step.graph.tasks().iter().map(|task| (task.codelet.name, &task.scopes));
+        scopes(step.graph.scopes(), tasks)
+    }
+
+    /// Those of copies and sums that lowering inserts; tiles have those of their recorded task.
+    fn inserted_scopes(step: &Step) -> Vec<String> {
+        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let lowered = lower(&step.graph, &cut).unwrap();
+        for task in lowered.tasks() {
+            let origin = task.origin.map(|origin| &step.graph.tasks()[origin]);
+            assert!(origin.is_none_or(|origin| origin.scopes == task.scopes), "{task:?}");
+        }
+        let inserted = lowered.tasks().iter().filter(|task| task.origin.is_none());
+        scopes(lowered.scopes(), inserted.map(|task| (task.codelet, &task.scopes)))
+    }
+
+    #[test]
+    fn tasks_of_lenet5_know_their_layers() {
+        let model = || Sequential::builtin("lenet5", [1, 28, 28], 10).unwrap();
+        let step = recorded(model(), [1, 28, 28], 64, false);
+        let expected = "\
+            load: load, conv2d: conv1, max_pool: pool1, relu: relu1, conv2d: conv2, max_pool: pool2, relu: relu2, \
+            dense: fc1, relu: relu3, dense: fc2, relu: relu4, dense: fc3, load_labels: load, softmax_ce: loss, \
+            dense_dw: fc3, dense_db: fc3, dense_dx: fc3, relu_backward: relu4, dense_dw: fc2, dense_db: fc2, \
+            dense_dx: fc2, relu_backward: relu3, dense_dw: fc1, dense_db: fc1, dense_dx: fc1, \
+            relu_backward: relu2, max_pool_backward: pool2, conv2d_dw: conv2, channel_sum: conv2, \
+            conv2d_dx: conv2, relu_backward: relu1, max_pool_backward: pool1, conv2d_dw: conv1, \
+            channel_sum: conv1, sgd: update";
+        assert_eq!(recorded_scopes(&step).join(", "), expected);
+        // Sums over up to 4096 neighbouring gradients, whatever the layers.
+        let expected = "reduce: conv1+conv2+fc1, reduce: fc1, reduce: fc1+fc2, reduce: fc2, reduce: fc2+fc3, reduce: loss";
+        assert_eq!(inserted_scopes(&step).join(", "), expected);
+
+        // Fused tasks name the layers in the order of the network, whichever way they go through it.
+        let fused = recorded_scopes(&recorded(model(), [1, 28, 28], 64, true));
+        let changed: Vec<&str> =
+            fused.iter().map(String::as_str).filter(|line| line.contains("pool")).collect();
+        let expected = [
+            "conv2d_relu_max_pool: conv1+relu1+pool1",
+            "conv2d_relu_max_pool: conv2+relu2+pool2",
+            "max_pool_backward: relu2+pool2",
+            "conv2d_relu_max_pool_dw: conv2",
+            "conv2d_relu_max_pool_dw: conv1+relu1+pool1",
+        ];
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn tasks_of_resnet8_know_their_layers_inside_of_blocks() {
+        let model = Sequential::builtin("resnet8", [3, 32, 32], 10).unwrap();
+        let layers: Vec<String> = model.summary().unwrap().into_iter().map(|row| row.name).collect();
+        let step = recorded(model, [3, 32, 32], 64, true);
+        let tasks = recorded_scopes(&step);
+        for expected in [
+            "conv2d: block2.shortcut.conv1",
+            "batch_norm_normalise: block2.shortcut.bn1",
+            "add: block2",
+            "relu_conv2d_dx: block2.relu1+block2.conv2",
+            "sgd: update",
+        ] {
+            assert!(tasks.iter().any(|line| line == expected), "{expected} in {tasks:?}");
+        }
+        let inserted = inserted_scopes(&step);
+        for expected in
+            ["assemble: block2.shortcut.conv1", "reduce: block2.shortcut.bn1", "reduce: fc1", "reduce: loss"]
+        {
+            assert!(inserted.iter().any(|line| line == expected), "{expected} in {inserted:?}");
+        }
+        // The names are those of `dahl model`, and everything that is no layer is known.
+        let beside = ["load", "loss", "update"];
+        for task in step.graph.tasks() {
+            assert!(!task.scopes.is_empty(), "{}", task.codelet.name);
+            for name in task.scopes.iter().map(|scope| &step.graph.scopes()[scope.0]) {
+                assert!(layers.contains(name) || beside.contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_task_of_every_kind_of_step_is_for_something() {
+        for (kind, last) in [
+            (StepKind::TrainDumped, "sgd: update"),
+            (StepKind::Diagnose, "sgd: update"),
+            (StepKind::Evaluate, "softmax_ce: loss"),
+            (StepKind::Predict, "softmax: output"),
+        ] {
+            let step = recorded_as(Sequential::seed([1, 8, 8], 3), [1, 8, 8], 4, true, kind);
+            let scopes = recorded_scopes(&step);
+            assert!(scopes.iter().all(|line| !line.ends_with(": ")), "{kind:?} {scopes:?}");
+            assert_eq!(scopes.last().map(String::as_str), Some(last), "{kind:?}");
+        }
     }
 
     fn check_chunks(step: &Step) {

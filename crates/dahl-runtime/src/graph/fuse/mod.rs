@@ -18,6 +18,8 @@
 //! mechanism. Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same
 //! bits, except that zeros which are added or left out may turn the sign of a zero.
 //!
+//! A new task belongs to the scopes of all removed ones, in the order of the graph's scopes.
+//!
 //! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)), so whoever loads it,
 //! or resumes a run, records the step in the same way.
 
@@ -30,6 +32,7 @@ mod tests;
 pub use find::Found;
 pub use rule::{Fusion, TaskPattern};
 
+use super::scopes::union;
 use super::{Graph, Recorded, Role, Var};
 use crate::error::Result;
 use crate::shape::Dtype;
@@ -149,6 +152,7 @@ fn apply(graph: &mut Graph, index: &mut Index, rule: &Fusion, found: &Found) -> 
     // What is put in again under the same name is no work of fusion.
     let stays = |name: &str| rule.with.iter().any(|pattern| pattern.codelet.name == name);
     let mut fused: Vec<&'static str> = removed.iter().flat_map(|&task| tasks[task].stands_for()).collect();
+    let scopes = union(removed.iter().map(|&task| &tasks[task].scopes[..]));
     let again: Vec<&'static str> = fused.iter().copied().filter(|name| stays(name)).collect();
     fused.retain(|name| !stays(name));
     for &task in removed {
@@ -164,6 +168,7 @@ fn apply(graph: &mut Graph, index: &mut Index, rule: &Fusion, found: &Found) -> 
         }
         let number = graph.tasks.len() - 1;
         let task = &mut graph.tasks[number];
+        task.scopes = scopes.clone();
         if !again.contains(&pattern.codelet.name) {
             task.fused = fused.clone();
         }

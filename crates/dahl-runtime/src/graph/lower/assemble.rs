@@ -76,6 +76,7 @@ impl Lowering<'_> {
         let mut task = Task::inserted(builtin::ASSEMBLE, builtin::assemble(spec.dtype), spec.dtype, tile);
         task.spec.n_inputs = pieces.len();
         (task.priority, task.location) = (self.priority, self.line);
+        task.scopes = self.scopes.to_vec();
         for piece in pieces {
             task.argument(piece.spec, piece.place, [piece.access]);
         }

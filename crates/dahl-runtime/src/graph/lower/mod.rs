@@ -20,7 +20,7 @@ use super::cut::Cut;
 use super::edges::data_edges;
 use super::lowered::{Buffer, Lowered, Place, Task};
 use super::tiles::Tiles;
-use super::{Graph, Role, StateId, Var};
+use super::{Graph, Role, ScopeId, StateId, Var};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::{Layout, Region};
@@ -130,7 +130,7 @@ struct Lowering<'a> {
     tiles: Vec<Tiles>,
     /// For each array, whether its version of this step still lacks what the step before left.
     is_behind: Vec<bool>,
-    partials: HashMap<usize, Partials>,
+    partials: HashMap<usize, Partials<'a>>,
     /// Regions of each array assembled so far, until it is written again.
     assembled: HashMap<usize, HashMap<(Var, Region, Layout), Place>>,
     /// Which tile of the task is being lowered; what is assembled for it belongs to it.
@@ -139,12 +139,15 @@ struct Lowering<'a> {
     priority: i32,
     /// The line that recorded that task.
     line: Line,
+    /// What that task is for.
+    scopes: &'a [ScopeId],
     out: Lowered,
 }
 
 impl<'a> Lowering<'a> {
     fn new(graph: &'a Graph, cut: &'a Cut) -> Result<Self> {
-        let out = Lowered { depth: graph.depth(), ..Lowered::default() };
+        let (depth, scopes) = (graph.depth(), graph.scopes().to_vec());
+        let out = Lowered { depth, scopes, ..Lowered::default() };
         let mut lowering = Lowering {
             graph,
             cut,
@@ -155,6 +158,7 @@ impl<'a> Lowering<'a> {
             tile: (0, 1),
             priority: 0,
             line: None,
+            scopes: &[],
             out,
         };
         lowering.cut_arrays()?;

@@ -1,9 +1,10 @@
 //! Sums over cut axes: groups of tiles have partial results, which are reduced in order just before somebody
 //! needs the sum.
 
-use super::super::Recorded;
 use super::super::cut::TaskCut;
 use super::super::lowered::{Access, Buffer, BufferKind, Place, Task};
+use super::super::scopes::union;
+use super::super::{Recorded, ScopeId};
 use super::arguments::Ready;
 use super::task::cut_axes;
 use super::{Line, Lowering};
@@ -20,36 +21,41 @@ use std::ops::Range;
 pub(super) const REDUCE_ELEMENTS: usize = 4096;
 
 /// A sum that is still in partial results.
-struct Pending {
+struct Pending<'a> {
     /// How many groups have one.
     groups: usize,
     how: Accumulate,
     /// The line that recorded the task.
     line: Line,
+    /// What the task is for.
+    scopes: &'a [ScopeId],
 }
 
-impl Pending {
+impl Pending<'_> {
     /// Whether both can be reduced by one task.
-    fn goes_with(&self, other: &Pending) -> bool {
+    fn goes_with(&self, other: &Self) -> bool {
         self.groups == other.groups && self.how == other.how
     }
 }
 
+/// The first byte of a sum, the one after its last, and what is pending there.
+type Part<'a> = ((usize, usize), Pending<'a>);
+
 /// Partial results of one buffer, not yet reduced.
-pub(super) struct Partials {
+pub(super) struct Partials<'a> {
     buffer: usize,
     dtype: Dtype,
     /// Bytes from one group's part to the next.
     stride: usize,
     /// What is pending for each byte range.
-    pending: BTreeMap<(usize, usize), Pending>,
+    pending: BTreeMap<(usize, usize), Pending<'a>>,
     /// The longest of these ranges so far.
     longest: usize,
 }
 
-impl Partials {
+impl<'a> Partials<'a> {
     /// Takes out what is pending for these bytes.
-    fn take(&mut self, bytes: &Range<usize>) -> Vec<((usize, usize), Pending)> {
+    fn take(&mut self, bytes: &Range<usize>) -> Vec<Part<'a>> {
         // What begins earlier is too short to come so far.
         let from = (bytes.start.saturating_sub(self.longest), 0);
         let near = self.pending.range(from..(bytes.end, 0));
@@ -132,7 +138,7 @@ impl Lowering<'_> {
         *size = (*size).max(bytes);
         let range = (ready.access.range.start, ready.access.range.end);
         partials.longest = partials.longest.max(ready.access.range.len());
-        partials.pending.insert(range, Pending { groups, how, line: self.line });
+        partials.pending.insert(range, Pending { groups, how, line: self.line, scopes: self.scopes });
         let shift = group * partials.stride;
         ready.place = Place { buffer: partials.buffer, age: 0, offset: ready.place.offset + shift };
         ready.access.buffer = partials.buffer;
@@ -143,18 +149,17 @@ impl Lowering<'_> {
     /// Reduces what is pending for these bytes of a buffer, neighbouring ranges together.
     pub fn finish_partials(&mut self, target: usize, bytes: &Range<usize>) -> Result<()> {
         let Some(partials) = self.partials.get_mut(&target) else { return Ok(()) };
-        let mut sums: Vec<(Range<usize>, Pending)> = Vec::new();
-        for ((start, end), pending) in partials.take(bytes) {
-            match sums.last_mut() {
-                Some((range, before)) if range.end == start && before.goes_with(&pending) => range.end = end,
-                _ => sums.push((start..end, pending)),
-            }
-        }
-        sums.into_iter().try_for_each(|(range, pending)| self.push_reduce(target, range, &pending))
+        let parts = partials.take(bytes);
+        let is_one_sum = |((_, end), before): &Part<'_>, ((start, _), after): &Part<'_>| {
+            end == start && before.goes_with(after)
+        };
+        parts.chunk_by(is_one_sum).try_for_each(|sum| self.push_reduce(target, sum))
     }
 
-    /// Appends the tasks that add up the partial results of a range of bytes.
-    fn push_reduce(&mut self, target: usize, range: Range<usize>, pending: &Pending) -> Result<()> {
+    /// Appends the tasks that add up the partial results of neighbouring ranges of bytes.
+    fn push_reduce(&mut self, target: usize, sum: &[Part<'_>]) -> Result<()> {
+        let [((start, _), pending), ..] = sum else { return Ok(()) };
+        let range = *start..sum.last().map_or(*start, |((_, end), _)| *end);
         let Partials { buffer: source, dtype, stride, .. } = self.partials[&target];
         let (groups, size) = (pending.groups, dtype.bytes());
         let total = self.out.buffers[target].bytes / size;
@@ -183,6 +188,9 @@ impl Lowering<'_> {
             task.spec.n_inputs = 1;
             task.flops = (part.len() * (groups - 1)) as f64;
             (task.priority, task.location) = (self.priority, pending.line);
+            let added = bytes(0);
+            let adds = |((start, end), _): &&Part<'_>| *start < added.end && added.start < *end;
+            task.scopes = union(sum.iter().filter(adds).map(|(_, pending)| pending.scopes));
             task.argument(
                 argument(Shape::new(&[groups, stride / size]), Region::new(&[0..groups, part.clone()])),
                 Place { buffer: source, age: 0, offset: 0 },

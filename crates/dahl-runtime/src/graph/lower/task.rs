@@ -65,6 +65,7 @@ impl<'a> Whole<'a> {
             flops: recorded.codelet.flops_per_point * points as f64,
             priority: recorded.priority,
             location: Some(recorded.location),
+            scopes: recorded.scopes.clone(),
         }
     }
 
@@ -90,6 +91,7 @@ impl Lowering<'_> {
         let (graph, cut) = (self.graph, self.cut);
         let recorded = &graph.tasks()[index];
         (self.line, self.priority) = (Some(recorded.location), recorded.priority);
+        self.scopes = &recorded.scopes;
         let outputs = &recorded.args[recorded.codelet.relation().n_inputs()..];
         // What was left to be reduced where this task writes is settled before its first tile.
         for var in outputs {
