@@ -104,11 +104,13 @@ pub fn trace(bytes: &[u8]) {
     let _ = (trace.seconds(), trace.idle());
     let statistics = Statistics::of(&trace);
     let _ = (statistics.slow_workers(), statistics.slow_implementations(&Peaks::nominal(), &[]));
+    let rows = statistics.scope_rows(Some(&Peaks::nominal()));
+    assert_eq!(rows.iter().map(|row| row.n).sum::<usize>(), statistics.n_executions());
     for format in Format::ALL {
         dahl_trace::write(&trace, format, std::io::sink()).expect("nothing refuses to be written to");
     }
     let mut written = Vec::new();
     dahl_trace::write(&trace, Format::Json, &mut written).expect("memory for a small file");
     let again = dahl_trace::load(folder.write("again.json", &written)).expect("what dahl writes it reads");
-    assert_eq!(again.workers, trace.workers);
+    assert_eq!((&again.workers, &again.scene.scopes), (&trace.workers, &trace.scene.scopes));
 }

@@ -50,7 +50,7 @@ fn a_saved_trace_is_described_and_converted_to_what_training_would_have_saved() 
         ("paje", "trace", b"%EventDef PajeDefineContainerType 0\n"),
         ("dot", "dot", b"// Filled by codelet"),
         ("html", "html", b"<!DOCTYPE html>\n"),
-        ("json", "json", b"[\"dahl-trace\",2]\n"),
+        ("json", "json", b"[\"dahl-trace\",3]\n"),
     ] {
         let (named, ended) = (folder.file("named"), folder.file(&format!("ended.{ending}")));
         success(&["trace", &saved, "--to", format, "-o", &named]);
@@ -81,7 +81,7 @@ fn mistakes_are_sentences() {
     let old = folder.file("old.json");
     std::fs::write(&old, "[\"dahl-trace\",99]\n").unwrap();
     let text = failure(&["trace", &old, "--to", "dot"]);
-    assert!(text.contains("version 99") && text.contains("version 2"), "{text}");
+    assert!(text.contains("version 99") && text.contains("versions 2 to 3"), "{text}");
     let saved = folder.file("run.json");
     success(&["train", "--epochs", "1", "--trace", &saved]);
     let text = failure(&["trace", &saved, "-o", &saved]);

@@ -1,6 +1,6 @@
 //! The task graph for Graphviz: filled by codelet, outlined by worker, memory edges dashed.
 
-use super::export::colour;
+use super::export::{colour, scopes};
 use dahl_runtime::graph::{Edge, EdgeKind};
 use dahl_runtime::trace::{Scene, TaskInfo};
 use std::io::{self, Write};
@@ -18,7 +18,9 @@ pub(super) fn write(scene: &Scene, out: &mut impl Write) -> io::Result<()> {
         let number = codelets.iter().position(|codelet| *codelet == task.codelet).unwrap_or(0);
         let TaskInfo { codelet, tile, worker, bytes, .. } = task;
         let planned = worker.map_or(String::new(), |worker| format!("\nworker {worker}"));
-        let label = format!("{codelet}\ntile {} of {}{planned}", tile.0 + 1, tile.1);
+        let scopes = scopes(scene, task);
+        let of = if scopes.is_empty() { String::new() } else { format!("\n{scopes}") };
+        let label = format!("{codelet}{of}\ntile {} of {}{planned}", tile.0 + 1, tile.1);
         let outline = worker.map_or("#404040".to_string(), |worker| hex(colour(worker).map(|c| 0.6 * c)));
         writeln!(
             out,

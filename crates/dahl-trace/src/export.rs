@@ -8,7 +8,7 @@ use super::{dot, file, paje, perfetto};
 use dahl_runtime::error::{Error, ErrorKind, Result};
 use dahl_runtime::file::{Input, unwritable};
 use dahl_runtime::shown;
-use dahl_runtime::trace::{Event, Idle, Trace};
+use dahl_runtime::trace::{Event, Idle, Scene, TaskInfo, Trace};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -105,6 +105,11 @@ pub fn load(path: impl AsRef<Path>) -> Result<Trace> {
 /// Nanoseconds from `origin` to `ticks`.
 pub(crate) fn nanos(trace: &Trace, origin: u64, ticks: u64) -> u64 {
     (ticks.saturating_sub(origin) as f64 * 1e9 / trace.ticks_per_second.max(1e-9)).round() as u64
+}
+
+/// What a task is for, as `conv1+relu1`; empty if nobody said.
+pub(crate) fn scopes(scene: &Scene, task: &TaskInfo) -> String {
+    scene.scopes_of(task).collect::<Vec<_>>().join("+")
 }
 
 /// What was dropped of a worker's events, as a sentence, if anything was.

@@ -1,6 +1,6 @@
 //! dahl's own format: one JSON array per line, each beginning with what it is.
 //!
-//! The first line is `["dahl-trace",2]`, the last one `["end",n]` with the number of lines before it, so that
+//! The first line is `["dahl-trace",3]`, the last one `["end",n]` with the number of lines before it, so that
 //! neither another version nor a file that was cut off is taken for a whole trace. In between, in this order:
 //!
 //! ```text
@@ -8,8 +8,9 @@
 //! ["schedule","planned" | "open" | "submitted"]
 //! ["memory",name]
 //! ["worker",kind,memory,core or null]
+//! ["scope",name]
 //! ["task",codelet,implementation,version,dtype,footprint,"cold" | "warm",tile,tiles,bytes,flops,
-//!  worker or null,line]
+//!  worker or null,line,scope …]
 //! ["edge",from,to,distance,"data" | "memory"]
 //! ["block",name,bytes]
 //! ["dropped",list,n]
@@ -19,11 +20,14 @@
 //! ```
 //!
 //! Where a kernel chooses its algorithm by itself, that follows the implementation's name and a slash.
-//! Memories, workers, tasks and blocks are numbered in the order of their lines. List `w` is that of worker
-//! `w`; the one after the last worker's is the program's.
+//! Memories, workers, scopes, tasks and blocks are numbered in the order of their lines. A task ends with the
+//! numbers of all of its scopes, if it has any. List `w` is that of worker `w`; the one after the last
+//! worker's is the program's.
+//!
+//! Version 2 is the same without scopes, and is still read.
 
 use super::json::quoted;
-use dahl_runtime::graph::{Edge, EdgeKind};
+use dahl_runtime::graph::{Edge, EdgeKind, ScopeId};
 use dahl_runtime::trace::{
     BlockInfo, Dispatch, Event, Release, Scene, TaskInfo, Trace, Transfer, WorkerInfo,
 };
@@ -31,7 +35,9 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 /// Rises when older programs could no longer read what is written.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
+/// The oldest version that is read.
+const OLDEST: u64 = 2;
 const MAGIC: &str = "dahl-trace";
 /// The largest trace that is read: some hundred million executions.
 pub(super) const MAX_BYTES: u64 = 8 << 30;
@@ -61,14 +67,18 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     for WorkerInfo { kind, memory, core } in &scene.workers {
         line(format_args!("\"worker\",{},{memory},{}", quoted(kind), or_null(*core)))?;
     }
+    for name in &scene.scopes {
+        line(format_args!("\"scope\",{}", quoted(name)))?;
+    }
     for task in &scene.tasks {
         let (codelet, implementation) = (quoted(&task.codelet), quoted(&task.code()));
         let (dtype, footprint) = (quoted(&task.dtype), quoted(&task.footprint));
         let TaskInfo { version, tile: (tile, tiles), bytes, flops, .. } = task;
         let warmth = if task.is_cold { COLD } else { WARM };
         let (worker, source) = (or_null(task.worker), quoted(&task.line));
+        let scopes: String = task.scopes.iter().map(|scope| format!(",{}", scope.0)).collect();
         line(format_args!(
-            "\"task\",{codelet},{implementation},{version},{dtype},{footprint},\"{warmth}\",{tile},{tiles},{bytes},{flops},{worker},{source}"
+            "\"task\",{codelet},{implementation},{version},{dtype},{footprint},\"{warmth}\",{tile},{tiles},{bytes},{flops},{worker},{source}{scopes}"
         ))?;
     }
     for Edge { from, to, distance, kind } in &scene.edges {
@@ -120,9 +130,9 @@ pub(super) fn read(input: impl BufRead) -> Result<Trace, String> {
                 return Err(not_ours());
             }
             let version: u64 = fields.number().map_err(|_| not_ours())?;
-            if version != VERSION {
+            if !(OLDEST..=VERSION).contains(&version) {
                 return Err(format!(
-                    "it is a trace of version {version}, and this dahl reads version {VERSION}: use the dahl that wrote it"
+                    "it is a trace of version {version}, and this dahl reads versions {OLDEST} to {VERSION}: use the dahl that wrote it"
                 ));
             }
         } else if what == "end" {
@@ -188,6 +198,7 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
             trace.transfers.resize_with(n + 1, Vec::new);
             trace.n_dropped.resize(n + 1, 0);
         }
+        "scope" => scene.scopes.push(f.text()?),
         "task" => {
             let (codelet, implementation, version) = (f.text()?, f.text()?, f.number()?);
             let (implementation, algorithm) = match implementation.split_once('/') {
@@ -203,6 +214,10 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
             let (tile, bytes) = ((f.number()?, f.number()?), f.number()?);
             let flops = f.amount("a number of operations", |flops| flops >= 0.0)?;
             let (worker, line) = (f.optional()?, f.text()?);
+            let mut scopes = Vec::new();
+            while f.has_more() {
+                scopes.push(ScopeId(f.index(scene.scopes.len(), "scope")?));
+            }
             scene.tasks.push(TaskInfo {
                 codelet,
                 implementation,
@@ -216,6 +231,7 @@ fn read_line(what: &str, f: &mut Fields, trace: &mut Trace, scene: &mut Scene) -
                 flops,
                 worker,
                 line,
+                scopes,
             });
         }
         "edge" => {
@@ -338,12 +354,12 @@ impl Fields {
         }
     }
 
+    fn has_more(&self) -> bool {
+        !self.0.as_slice().is_empty()
+    }
+
     fn finished(&mut self) -> Result<(), String> {
-        if self.0.next().is_none() {
-            Ok(())
-        } else {
-            Err("there is more in it than there should be".to_string())
-        }
+        if self.has_more() { Err("there is more in it than there should be".to_string()) } else { Ok(()) }
     }
 }
 

@@ -2,10 +2,10 @@
 //! waited for.
 //!
 //! Times are seconds from the first event. Events are written in the order of time, as readers of Paje
-//! expect. A state carries its step, tile and bytes in fields of its own; readers that do not know them pass
-//! over them. What has no tile has a dash, because readers stumble over empty texts.
+//! expect. A state carries its step, tile, bytes and layer in fields of its own; readers that do not know
+//! them pass over them. What has no tile or layer has a dash, because readers stumble over empty texts.
 
-use super::export::{Slice, colour, dropped_note, nanos, timeline};
+use super::export::{Slice, colour, dropped_note, nanos, scopes, timeline};
 use dahl_runtime::graph::TaskId;
 use dahl_runtime::trace::{Idle, Reason, Trace, Transfer};
 use std::collections::HashMap;
@@ -57,6 +57,7 @@ const DEFINITIONS: &[Definition] = &[
             ("Step", "int"),
             ("Tile", "string"),
             ("Bytes", "int"),
+            ("Layer", "string"),
         ],
     ),
     (
@@ -124,7 +125,7 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         let time = seconds(ticks);
         match moment {
             Moment::Slice(worker, slice) => state(trace, out, time, worker, slice)?,
-            Moment::Rest(worker) => writeln!(out, "6 {time:.9} S w{worker} rest 0 - 0")?,
+            Moment::Rest(worker) => writeln!(out, "6 {time:.9} S w{worker} rest 0 - 0 -")?,
             Moment::Leaves(worker, key) => writeln!(out, "7 {time:.9} L p w{worker} awaited k{key}")?,
             Moment::Arrives(worker, key) => writeln!(out, "8 {time:.9} L p w{worker} awaited k{key}")?,
         }
@@ -217,12 +218,14 @@ fn state(trace: &Trace, out: &mut impl Write, time: f64, worker: usize, slice: S
             let info = &trace.scene.tasks[event.task as usize];
             let (step, tile, tiles) = (u64::from(event.step) + 1, info.tile.0 + 1, info.tile.1);
             let (name, bytes) = (quoted(&info.codelet), info.bytes);
-            writeln!(out, "6 {time:.9} S w{worker} {name} {step} \"{tile} of {tiles}\" {bytes}")
+            let scopes = scopes(&trace.scene, info);
+            let layer = if scopes.is_empty() { "-".to_string() } else { quoted(&scopes) };
+            writeln!(out, "6 {time:.9} S w{worker} {name} {step} \"{tile} of {tiles}\" {bytes} {layer}")
         }
         Slice::Idle(gap) => {
             let bytes = gap.transfer.map_or(0, |transfer| trace.scene.blocks[transfer.block as usize].bytes);
             let (reason, step) = (gap.reason as usize, u64::from(gap.before.1) + 1);
-            writeln!(out, "6 {time:.9} S w{worker} r{reason} {step} - {bytes}")
+            writeln!(out, "6 {time:.9} S w{worker} r{reason} {step} - {bytes} -")
         }
     }
 }

@@ -2,12 +2,12 @@
 //! needed.
 //!
 //! Each worker is a track below the process `dahl`; tasks and the gaps between them are slices with their
-//! step, tile, bytes and reason as arguments. Where a worker waited for a task of another, a flow leads from
-//! that task to the one that waited. The program's own copies have a track of their own. Field numbers are
-//! those of Perfetto's `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto` and
+//! step, layer, tile, bytes and reason as arguments. Where a worker waited for a task of another, a flow
+//! leads from that task to the one that waited. The program's own copies have a track of their own. Field
+//! numbers are those of Perfetto's `trace_packet.proto`, `track_descriptor.proto`, `track_event.proto` and
 //! `debug_annotation.proto`.
 
-use super::export::{Slice, dropped_note, nanos, timeline};
+use super::export::{Slice, dropped_note, nanos, scopes, timeline};
 use dahl_runtime::graph::TaskId;
 use dahl_runtime::trace::{Idle, Reason, Trace, Transfer};
 use std::collections::HashMap;
@@ -215,6 +215,10 @@ impl<W: Write> Packets<'_, W> {
         let info = &self.trace.scene.tasks[task as usize];
         let mut event = named(&info.codelet, "task");
         event = number(event, "step", u64::from(step) + 1);
+        let layer = scopes(&self.trace.scene, info);
+        if !layer.is_empty() {
+            event = text(event, "layer", &layer);
+        }
         event = text(event, "tile", &format!("{} of {}", info.tile.0 + 1, info.tile.1));
         event = number(event, "bytes", info.bytes as u64);
         event = text(event, "implementation", &info.implementation);

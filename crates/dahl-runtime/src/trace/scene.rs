@@ -1,6 +1,6 @@
 //! What a trace is about: tasks, edges, workers and memories, without anything that only this process knows.
 
-use crate::graph::{BufferKind, Edge, Lowered};
+use crate::graph::{BufferKind, Edge, Lowered, ScopeId};
 use crate::machine::{HOST, Machine, MemoryId, Unit};
 use crate::plan::Plan;
 use std::fmt;
@@ -46,6 +46,8 @@ pub struct TaskInfo {
     pub worker: Option<usize>,
     /// The source line that recorded it, as `file:line`; empty if that is not known.
     pub line: String,
+    /// What it is for, in the order of [`Scene::scopes`]; see [`Task::scopes`](crate::graph::Task::scopes).
+    pub scopes: Vec<ScopeId>,
 }
 
 impl TaskInfo {
@@ -104,6 +106,8 @@ pub struct Scene {
     pub workers: Vec<WorkerInfo>,
     /// Names of the memories.
     pub memories: Vec<String>,
+    /// Names of what tasks are for: layers of a network, or whatever else the program recorded.
+    pub scopes: Vec<String>,
     /// The tasks.
     pub tasks: Vec<TaskInfo>,
     /// Why tasks wait for each other.
@@ -130,9 +134,11 @@ impl Scene {
             flops: task.flops,
             worker: workers.as_ref().map(|workers| workers[id]),
             line: task.location.map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line())),
+            scopes: task.scopes.clone(),
         };
         let dispatch = if workers.is_some() { Dispatch::Planned } else { Dispatch::Open };
         let mut scene = Scene { dispatch, ..Scene::of_machine(machine) };
+        scene.scopes = lowered.scopes.clone();
         scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
         scene.edges = plan.task_edges(lowered);
         if scene.memories.len() > 1 {
@@ -158,6 +164,11 @@ impl Scene {
             memories: machine.memories.iter().map(|memory| memory.name.clone()).collect(),
             ..Scene::default()
         }
+    }
+
+    /// The names of what a task is for.
+    pub fn scopes_of<'a>(&'a self, task: &'a TaskInfo) -> impl Iterator<Item = &'a str> {
+        task.scopes.iter().filter_map(|scope| self.scopes.get(scope.0)).map(String::as_str)
     }
 
     /// The codelets, each once, in the order of their first task.

@@ -47,6 +47,7 @@ fn task(footprint: &str, is_cold: bool, worker: usize) -> TaskInfo {
         flops: 1e6,
         worker: Some(worker),
         line: String::new(),
+        scopes: Vec::new(),
     }
 }
 

@@ -63,7 +63,10 @@ impl Turn {
         let middle: Vec<Var> =
             (0..3).map(|i| graph.temporary(&format!("m{i}"), Dtype::F64, [side, side])).collect();
         let arrays = [&[port], &middle[..], &[output]].concat();
-        for pair in arrays.windows(2) {
+        for (i, pair) in arrays.windows(2).enumerate() {
+            // The first is for nothing in particular.
+            let scope = (i > 0).then(|| graph.scope(&format!("turn {i}")));
+            graph.set_scope(scope);
             graph.task(&TURN, Dtype::F64, &[pair[0]], &[pair[1]], &[], &[]).unwrap();
         }
         let tilings = vec![vec![("i".into(), TileSize::Size(rows))]];

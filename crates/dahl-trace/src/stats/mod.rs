@@ -9,6 +9,7 @@
 //! another worker took over counts as cold, whatever the plan says.
 
 mod rows;
+mod scopes;
 mod variation;
 mod workers;
 mod phases;
@@ -18,6 +19,7 @@ mod against;
 pub use against::{Against, Change, Match, Only};
 pub use phases::Phase;
 pub use rows::{By, Row};
+pub use scopes::ScopeRow;
 pub use slow::{SlowImplementation, SlowReason};
 pub use variation::{Cause, Factor, Variation};
 pub use workers::SlowWorker;

@@ -55,6 +55,13 @@ pub struct Row {
     pub peak: Option<f64>,
 }
 
+/// What executions did per second, and how near to the peaks that is.
+pub(super) struct Rates {
+    pub flops_per_second: f64,
+    pub bytes_per_second: f64,
+    pub peak: Option<f64>,
+}
+
 impl Statistics<'_> {
     /// The table, largest share first.
     pub fn rows(&self, by: By, peaks: Option<&Peaks>) -> Vec<Row> {
@@ -92,13 +99,7 @@ impl Statistics<'_> {
         let mut times: Vec<f64> = group.iter().map(|execution| execution.seconds).collect();
         let seconds: f64 = times.iter().sum();
         let middle = median(&mut times);
-        let sum = |of: &dyn Fn(&Execution) -> f64| group.iter().map(|e| of(e)).sum::<f64>() / seconds;
-        let least = |peaks: &Peaks| {
-            sum(&|e| {
-                let task = self.info(e);
-                peaks.seconds(&task.dtype, task.flops, task.bytes, e.is_cold)
-            })
-        };
+        let rates = self.rates(group, seconds, peaks);
         Row {
             codelet: info.codelet.clone(),
             implementation: info.implementation.clone(),
@@ -110,6 +111,22 @@ impl Statistics<'_> {
             median: middle,
             deviation: deviation(&times, middle),
             share: self.share(seconds),
+            flops_per_second: rates.flops_per_second,
+            bytes_per_second: rates.bytes_per_second,
+            peak: rates.peak,
+        }
+    }
+
+    /// What executions did per second.
+    pub(super) fn rates(&self, group: &[&Execution], seconds: f64, peaks: Option<&Peaks>) -> Rates {
+        let sum = |of: &dyn Fn(&Execution) -> f64| group.iter().map(|e| of(e)).sum::<f64>() / seconds;
+        let least = |peaks: &Peaks| {
+            sum(&|e| {
+                let task = self.info(e);
+                peaks.seconds(&task.dtype, task.flops, task.bytes, e.is_cold)
+            })
+        };
+        Rates {
             flops_per_second: sum(&|e| self.info(e).flops),
             bytes_per_second: sum(&|e| self.info(e).bytes as f64),
             peak: peaks.map(least),

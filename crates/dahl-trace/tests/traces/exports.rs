@@ -4,7 +4,7 @@ use super::protobuf::{Field, decode, get};
 use super::{machines, traced};
 use crate::turn::Turn;
 use dahl_runtime::machine::Machine;
-use dahl_runtime::trace::Trace;
+use dahl_runtime::trace::{Event, Trace};
 use dahl_trace::Format;
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -120,6 +120,8 @@ fn perfetto_has_a_slice_for_every_task_and_every_gap() {
                 assert_eq!(slice.args["step"], (event.step + 1).to_string());
                 assert_eq!(slice.args["bytes"], info.bytes.to_string());
                 assert_eq!(slice.args["tile"], format!("{} of {}", info.tile.0 + 1, info.tile.1));
+                let layer = trace.scene.scopes_of(info).next();
+                assert_eq!(slice.args.get("layer").map(String::as_str), layer);
                 assert!(slice.args["line"].contains("turn/mod.rs"));
             }
         }
@@ -175,7 +177,7 @@ fn pj_dump_reads_paje_without_complaint() {
     let turn = Turn::new(6, 2, 8);
     for (i, machine) in machines().enumerate() {
         let trace = traced(&turn, &machine, i % 2 == 0, 20, 1 << 10);
-        let Some(dump) = run("pj_dump", &[], &written(&trace, Format::Paje)) else { return };
+        let Some(dump) = run("pj_dump", &["--user-defined"], &written(&trace, Format::Paje)) else { return };
         let rows: Vec<Vec<&str>> = dump.lines().map(|line| line.split(", ").collect()).collect();
         let is_task = |name: &str| ["turn", "assemble"].contains(&name);
         let states = rows.iter().filter(|row| row[0] == "State" && is_task(row[7])).count();
@@ -190,6 +192,15 @@ fn pj_dump_reads_paje_without_complaint() {
             "{seconds} and {}",
             trace.seconds().0
         );
+        let layers =
+            |layer: &str| rows.iter().filter(|row| row[0] == "State" && row.last() == Some(&layer)).count();
+        let is_for = |event: &&Event, layer: &str| {
+            trace.scene.scopes_of(&trace.scene.tasks[event.task as usize]).eq([layer])
+        };
+        for layer in &trace.scene.scopes {
+            let expected = trace.workers.iter().flatten().filter(|event| is_for(event, layer)).count();
+            assert_eq!(layers(layer), expected, "{layer} in {dump}");
+        }
         let links = rows.iter().filter(|row| row[0] == "Link").count();
         assert_eq!(links, trace.idle().iter().flatten().filter(|gap| gap.awaited.is_some()).count());
         let names: HashSet<&str> =
@@ -209,6 +220,8 @@ fn dot_draws_every_task_and_edge() {
         assert_eq!(text.matches("style=dashed").count(), memory.count());
         assert_eq!(text.matches(" -> ").count(), trace.scene.edges.len());
         assert_eq!(text.matches("\\ntile ").count(), trace.scene.tasks.len());
+        let last = trace.scene.tasks.iter().filter(|task| trace.scene.scopes_of(task).eq(["turn 3"]));
+        assert_eq!(text.matches("\\nturn 3\\ntile ").count(), last.count());
         // Names of others may have anything in them.
         let scene = std::sync::Arc::make_mut(&mut trace.scene);
         scene.tasks[0].codelet = "say \"a\\b\" -> {c}; <d>".to_string();

@@ -7,11 +7,12 @@ mod protobuf;
 mod turn;
 
 use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::graph::ScopeId;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use dahl_runtime::trace::{Dispatch, Reason, Trace};
-use dahl_trace::Format;
+use dahl_trace::{Format, Statistics};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +73,7 @@ fn every_execution_is_in_the_trace_once_and_in_the_order_of_the_edges() {
                 (info.codelet.as_str(), info.tile, info.bytes),
                 (task.codelet, task.tile, task.bytes())
             );
+            assert_eq!((&scene.scopes[..], &info.scopes), (turn.lowered.scopes(), &task.scopes));
             assert!(info.bytes > 0 && info.line.contains("turn/mod.rs:"), "{info:?}");
         }
     }
@@ -165,8 +167,30 @@ fn what_is_saved_is_loaded() {
         let mut trace = traced(&turn, &machine, i % 2 == 0, 10, 1 << 10);
         let scene = Arc::make_mut(&mut trace.scene);
         scene.tasks[0].codelet = "a \"quoted\" name,\twith \\ and ü".to_string();
+        scene.tasks[0].scopes = vec![ScopeId(0), ScopeId(2)];
+        scene.scopes[2] = "\",1],[\"+".to_string();
         assert_eq!(through_file(&trace, &format!("saved-{i}")), trace);
     }
+}
+
+#[test]
+fn traces_of_the_version_before_have_no_scopes_and_are_loaded() {
+    let old = "[\"dahl-trace\",2]\n[\"clock\",1000000000]\n[\"schedule\",\"open\"]\n[\"memory\",\"host\"]\n\
+        [\"worker\",\"cpu\",0,null]\n\
+        [\"task\",\"relu\",\"lanes\",1,\"f32\",\"16x8\",\"warm\",0,2,512,1024,null,\"main.rs:7\"]\n\
+        [\"event\",0,0,3,100,250]\n[\"end\",7]\n";
+    let path = std::env::temp_dir().join(format!("dahl-{}-old.json", std::process::id()));
+    std::fs::write(&path, old).unwrap();
+    let trace = dahl_trace::load(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let [task] = &trace.scene.tasks[..] else { panic!("{:?}", trace.scene) };
+    assert_eq!((task.codelet.as_str(), task.line.as_str(), task.bytes), ("relu", "main.rs:7", 512));
+    assert!(task.scopes.is_empty() && trace.scene.scopes.is_empty());
+    assert_eq!(trace.workers[0][0].step, 3);
+    let rows = Statistics::of(&trace).scope_rows(None);
+    assert_eq!(rows.iter().map(|row| (row.name(), row.n)).collect::<Vec<_>>(), [(String::new(), 1)]);
+    // Saved again, it is a trace of this version.
+    assert_eq!(through_file(&trace, "renewed"), trace);
 }
 
 #[test]
@@ -181,7 +205,7 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
     let with_clock = |clock: &str| text.replacen(line("clock"), &format!("[\"clock\",{clock}]"), 1);
     let with_flops = |flops: &str| {
         let mut fields: Vec<&str> = line("task").split(',').collect();
-        // From the end, where nothing has commas in it: flops, worker, line.
+        // From the end, where nothing has commas in it: flops, worker, line; the first task has no scope.
         let at = fields.len() - 3;
         fields[at] = flops;
         text.replacen(line("task"), &fields.join(","), 1)
@@ -191,8 +215,8 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         ("digraph {}", "it is not a trace of dahl"),
         ("[\"dahl-plan\",1]\n", "it is not a trace of dahl"),
         (
-            &text.replacen("[\"dahl-trace\",2]", "[\"dahl-trace\",7]", 1),
-            "version 7, and this dahl reads version 2",
+            &text.replacen("[\"dahl-trace\",3]", "[\"dahl-trace\",7]", 1),
+            "version 7, and this dahl reads versions 2 to 3",
         ),
         (&text[..text.len() / 2], "line "),
         (text.rsplit_once("[\"end\"").unwrap().0, "it ends early"),
@@ -207,6 +231,7 @@ fn a_file_that_is_no_trace_is_refused_with_the_reason() {
         (&with_clock("inf"), "inf is not a number of ticks per second"),
         (&with_clock("1e999"), "inf is not a number of ticks per second"),
         (&text.replacen(line("clock"), line("schedule"), 1), "no line 'clock'"),
+        (&text.replacen(line("scope"), line("clock"), 1), "there is no scope 2: there are 2"),
         (&with_flops("NaN"), "NaN is not a number of operations"),
         (&with_flops("inf"), "inf is not a number of operations"),
         (&with_flops("-1"), "-1 is not a number of operations"),

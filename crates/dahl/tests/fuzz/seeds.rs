@@ -75,10 +75,11 @@ fn measurements() -> String {
 
 /// A trace of six steps of two tasks on two workers.
 fn trace() -> Vec<u8> {
+    use dahl_runtime::graph::ScopeId;
     use dahl_runtime::trace::{Event, Release, Scene, TaskInfo, Trace, WorkerInfo};
     use dahl_trace::Format;
     let worker = |core| WorkerInfo { kind: "cpu".into(), memory: 0, core: Some(core) };
-    let task = |codelet: &str, tile| TaskInfo {
+    let task = |codelet: &str, tile, scopes: &[usize]| TaskInfo {
         codelet: codelet.into(),
         implementation: "lanes".into(),
         version: 1,
@@ -87,12 +88,14 @@ fn trace() -> Vec<u8> {
         tile: (tile, 2),
         bytes: 512,
         flops: 1e4,
+        scopes: scopes.iter().map(|&scope| ScopeId(scope)).collect(),
         ..TaskInfo::default()
     };
     let scene = Scene {
         memories: vec!["memory".into()],
         workers: vec![worker(0), worker(1)],
-        tasks: vec![task("dense", 0), task("dense", 1)],
+        scopes: vec!["fc1".into(), "relu1".into()],
+        tasks: vec![task("dense", 0, &[0, 1]), task("dense", 1, &[])],
         ..Scene::default()
     };
     let events = |task: u32| {
