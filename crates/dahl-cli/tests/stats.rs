@@ -122,6 +122,60 @@ fn finer_tables_have_more_rows_with_the_same_sum() {
 }
 
 #[test]
+fn layers_have_rows_with_the_same_sum_and_what_several_share_has_its_own() {
+    let folder = Folder::new("stats-layers");
+    let trace = folder.file("run.json");
+    success(&["train", "--epochs", "2", "--workers", "2", "--watchdog", "60", "--trace", &trace]);
+    let found = json(&success(&["stats", &trace, "--by", "layer", "--json"]));
+    let rows = found["rows"].as_array().expect("rows");
+    let sum = |name: &str| rows.iter().map(|row| row[name].as_f64().expect("a number")).sum::<f64>();
+    assert_eq!(sum("count"), found["executions"].as_f64().expect("a number"));
+    let kernels = found["kernel_seconds"].as_f64().expect("a number");
+    assert!((sum("seconds") - kernels).abs() < 1e-6 * kernels, "{found}");
+    let by_codelet = json(&success(&["stats", &trace, "--json"]));
+    let share = by_codelet["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| row["share"].as_f64().expect("a share"));
+    assert!((sum("share") - share.sum::<f64>()).abs() < 1e-6, "{found}");
+    let codelets = |layers: &[&str]| {
+        let row = rows.iter().find(|row| row["layers"] == Value::from(layers));
+        row.unwrap_or_else(|| panic!("{layers:?} in {found}"))["codelets"].clone()
+    };
+    let both = ["conv2d_relu_max_pool", "conv2d_relu_max_pool_dw"];
+    assert_eq!(codelets(&["conv1", "relu1", "pool1"]), Value::from(&both[..]));
+    for (layer, codelet) in [("load", "load"), ("fc1", "dense"), ("loss", "softmax_ce"), ("update", "sgd")] {
+        assert_eq!(codelets(&[layer])[0], codelet, "{found}");
+    }
+
+    let words = success(&["stats", &trace, "--by", "layer"]);
+    let row = words.lines().find(|line| line.starts_with("conv1+relu1+pool1 ")).unwrap_or_default();
+    assert!(row.ends_with("  conv2d_relu_max_pool, conv2d_relu_max_pool_dw"), "{words}");
+    assert!(words.contains("outside of kernels") && !words.contains("no task names"), "{words}");
+
+    // A trace of the version before.
+    let text = String::from_utf8(folder.read("run.json")).expect("text");
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut fields: Vec<Value> = serde_json::from_str(line).expect("a line of a trace");
+        match fields[0].as_str() {
+            Some("dahl-trace") => fields[1] = 2.into(),
+            Some("scope") => continue,
+            Some("task") => fields.truncate(13),
+            Some("end") => fields[1] = lines.len().into(),
+            _ => {}
+        }
+        lines.push(Value::from(fields).to_string());
+    }
+    let old = folder.write("old.json", lines.join("\n") + "\n");
+    let words = success(&["stats", &old, "--by", "layer"]);
+    assert!(words.contains("no task names its layer: save the trace again"), "{words}");
+    assert_eq!(json(&success(&["stats", &old, "--json"]))["rows"], by_codelet["rows"]);
+    misuse(&["stats", "--by", "layer"]);
+}
+
+#[test]
 fn a_run_against_itself_has_not_changed_and_a_slower_one_has() {
     let folder = Folder::new("stats-against");
     let trace = trained(&folder, "run.json");

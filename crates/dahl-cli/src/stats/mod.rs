@@ -2,6 +2,7 @@
 
 mod against;
 mod known;
+mod layers;
 mod peaks;
 mod table;
 mod why;
@@ -12,7 +13,9 @@ use crate::output::say;
 use crate::parse::path;
 use anyhow::Result;
 use clap::ValueEnum;
-use dahl_trace::{Statistics, stats::By};
+use dahl_runtime::machine::Peaks;
+use dahl_trace::Statistics;
+use dahl_trace::stats::By;
 use std::path::PathBuf;
 
 /// What to say about a saved trace, or about this machine.
@@ -28,6 +31,7 @@ Examples:
   dahl stats                                  which codelets took most of the time here, in all runs so far
   dahl stats --all                            the same for every shape and circumstance
   dahl stats run.json                         what each codelet cost, and why it varied
+  dahl stats run.json --by layer              what each layer of the network cost
   dahl stats run.json --by shape              a row for each shape of tile
   dahl stats new.json --against old.json      what changed beyond noise
   dahl stats run.json --json                  the same for programs")]
@@ -35,7 +39,7 @@ pub struct Args {
     /// A trace in dahl's own format (.json); without it, what all runs on this machine have measured
     #[arg(value_parser = path())]
     file: Option<PathBuf>,
-    /// What makes a row of its own, beside codelet, implementation and kind of unit
+    /// What makes a row of its own, beside codelet, implementation and kind of unit; or a row for each layer
     #[arg(long, value_enum, default_value_t = ByArg::Codelet, requires = "file")]
     by: ByArg,
     /// Another trace to compare with: what changed from it to this one
@@ -57,6 +61,8 @@ pub struct Args {
 enum ByArg {
     /// Nothing else
     Codelet,
+    /// The layer of the network, whatever its codelets; what several layers share has a row of its own
+    Layer,
     /// Shapes, layouts and parameters
     Shape,
     /// Who executed it
@@ -67,15 +73,17 @@ enum ByArg {
     Temperature,
 }
 
-impl From<ByArg> for By {
-    fn from(by: ByArg) -> By {
-        match by {
+impl ByArg {
+    fn rows(self, statistics: &Statistics<'_>, peaks: Option<&Peaks>) -> table::Rows {
+        let by = match self {
+            ByArg::Layer => return table::Rows::OfLayers(statistics.scope_rows(peaks)),
             ByArg::Codelet => By::Codelet,
             ByArg::Shape => By::Shape,
             ByArg::Worker => By::Worker,
             ByArg::Tile => By::Tile,
             ByArg::Temperature => By::Temperature,
-        }
+        };
+        table::Rows::OfCodelets(statistics.rows(by, peaks))
     }
 }
 
@@ -101,7 +109,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     }
     let statistics = Statistics::of(&trace);
     let peaks = peaks::find(args.machine.as_deref(), statistics.n_workers())?;
-    let rows = statistics.rows(args.by.into(), peaks.known());
+    let rows = args.by.rows(&statistics, peaks.known());
     let why = why::Why::new(&statistics, &peaks);
     if args.json {
         let mut json = table::json(&trace, &statistics, &rows);

@@ -1,13 +1,20 @@
 //! The table of `dahl stats`: aligned columns, or JSON.
 
+use super::layers;
 use crate::output::{align, count, thousands};
 use dahl_runtime::trace::Trace;
 use dahl_trace::Statistics;
-use dahl_trace::stats::Row;
+use dahl_trace::stats::{Row, ScopeRow};
 use serde_json::{Value, json};
 
-/// The table in words.
-pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String {
+/// What the rows of the table are.
+pub enum Rows {
+    OfCodelets(Vec<Row>),
+    OfLayers(Vec<ScopeRow>),
+}
+
+/// The table in words, with what is to be said above and below it.
+pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &Rows) -> String {
     let usage = trace.usage();
     let mut text = format!(
         "{} of {} on {}",
@@ -24,10 +31,25 @@ pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String
         text.push_str(&format!("{} older ones were dropped\n", thousands(trace.total_dropped())));
     }
     text.push('\n');
-    if rows.is_empty() {
+    if statistics.n_executions() == 0 {
         return text + "there is nothing in it\n";
     }
+    text.push_str(&match rows {
+        Rows::OfCodelets(rows) => codelets(rows),
+        Rows::OfLayers(rows) => layers::words(rows),
+    });
+    let all = statistics.kernel_seconds() + statistics.idle_seconds();
+    let outside = if all > 0.0 { 100.0 * statistics.idle_seconds() / all } else { 0.0 };
+    text.push_str(&format!("outside of kernels, within steps: {outside:.2} %\n"));
+    text.push_str(&format!(
+        "waiting for images, or whatever else steps are fed: {:.2} %\n",
+        100.0 * usage.stall
+    ));
+    text
+}
 
+/// The rows of codelets.
+fn codelets(rows: &[Row]) -> String {
     let has_details = rows.iter().any(|row| !row.detail.is_empty());
     let has_peaks = rows.iter().any(|row| row.peak.is_some());
     let mut cells = vec![vec!["codelet".to_string(), "implementation".into(), "unit".into()]];
@@ -57,23 +79,16 @@ pub fn words(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> String
         line.extend(row.peak.map(|peak| format!("{:.1} %", 100.0 * peak)));
         cells.push(line);
     }
-    text.push_str(&align(&cells, if has_details { 4 } else { 3 }));
-    let all = statistics.kernel_seconds() + statistics.idle_seconds();
-    let outside = if all > 0.0 { 100.0 * statistics.idle_seconds() / all } else { 0.0 };
-    text.push_str(&format!("outside of kernels, within steps: {outside:.2} %\n"));
-    text.push_str(&format!(
-        "waiting for images, or whatever else steps are fed: {:.2} %\n",
-        100.0 * usage.stall
-    ));
-    text
+    align(&cells, if has_details { 4 } else { 3 })
 }
 
-fn rate(per_second: f64) -> String {
+/// Billions per second, if there are any.
+pub fn rate(per_second: f64) -> String {
     if per_second > 0.0 { format!("{:.2}", per_second / 1e9) } else { "-".to_string() }
 }
 
 /// The table as a JSON object.
-pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
+pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &Rows) -> Value {
     let usage = trace.usage();
     let row = |row: &Row| {
         json!({
@@ -92,6 +107,10 @@ pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
             "peak_fraction": row.peak,
         })
     };
+    let rows = match rows {
+        Rows::OfCodelets(rows) => rows.iter().map(row).collect::<Vec<_>>(),
+        Rows::OfLayers(rows) => rows.iter().map(layers::json).collect(),
+    };
     json!({
         "executions": statistics.n_executions(),
         "tasks": trace.scene.tasks.len(),
@@ -102,6 +121,6 @@ pub fn json(trace: &Trace, statistics: &Statistics<'_>, rows: &[Row]) -> Value {
         "kernel_seconds": statistics.kernel_seconds(),
         "idle_seconds": statistics.idle_seconds(),
         "stall": usage.stall,
-        "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": rows,
     })
 }

@@ -100,6 +100,8 @@ fn check_execution(page: &mut Chromium, trace: &Trace, worker: usize, i: usize) 
     assert_eq!(hit["title"], json!(task.codelet), "{hit}");
     assert_eq!(shown["title"], json!(task.codelet), "{shown}");
     assert_eq!(shown["implementation"], json!(task.implementation), "{shown}");
+    let layer = trace.scene.scopes_of(task).collect::<Vec<_>>().join("+");
+    assert_eq!(shown.get("layer").and_then(Value::as_str).unwrap_or_default(), layer, "{shown}");
     assert_eq!(shown["tile"], json!(format!("{} of {}", task.tile.0 + 1, task.tile.1)), "{shown}");
     assert_eq!(
         shown["step"].as_str().map(|step| step.replace(',', "")),
@@ -192,6 +194,25 @@ fn a_report_of_training_shows_what_happened() {
     names.reverse();
     assert_eq!(up, names.join(","));
     assert!(names.is_sorted(), "{names:?}");
+
+    // The same by layer, which begin with the largest and are else in the order of the network.
+    let layers = "[...document.querySelectorAll('#layers tbody tr')].map(tr => [...tr.cells].map(td => td.textContent))";
+    let name = |event: &Event| {
+        trace.scene.scopes_of(&trace.scene.tasks[event.task as usize]).collect::<Vec<_>>().join("+")
+    };
+    let rows = page.get(layers);
+    for row in rows.as_array().expect("rows") {
+        let (layer, shown) = (row[0].as_str().expect("a name"), row[3].as_str().expect("a count"));
+        let n = trace.workers.iter().flatten().filter(|event| name(event) == layer).count();
+        assert_eq!(shown.replace(',', ""), n.to_string(), "{layer}");
+    }
+    assert_eq!(rows[0][0], json!("conv1+relu1+pool1"), "{rows}");
+    assert_eq!(rows[0][1], json!("conv2d_relu_max_pool_dw, conv2d_relu_max_pool"), "{rows}");
+    page.click("#layers th button");
+    let names: Vec<Value> =
+        page.get(layers).as_array().expect("rows").iter().map(|row| row[0].clone()).collect();
+    let order = ["load", "conv1+relu1+pool1", "conv1+relu1+pool1+fc1", "fc1", "loss", "update"];
+    assert_eq!(Value::from(names), json!(order));
 
     // Curves and memory say what they show, here at their right ends.
     let n_tasks = printed
@@ -335,6 +356,7 @@ fn odd_traces_are_pages_too() {
     let mut one = scenes::trace(scene, vec![vec![event(0, u32::MAX, 5, 1005)]]);
     one.n_dropped[0] = 12;
     open(&mut page, "one.html", &one);
+    assert_eq!(page.get("document.getElementById('layers').hidden"), json!(true));
     assert_eq!(page.text("document.querySelector('#legend button').textContent"), name);
     check_execution(&mut page, &one, 0, 0);
     assert!(page.text("document.getElementById('notes').textContent").contains("12 older ones were dropped"));

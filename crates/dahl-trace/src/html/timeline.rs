@@ -9,7 +9,7 @@
 
 use super::json::{list, number, object, quoted};
 use crate::export::{Slice, nanos, timeline};
-use dahl_runtime::graph::TaskId;
+use dahl_runtime::graph::{ScopeId, TaskId};
 use dahl_runtime::trace::{Reason, TaskInfo, Trace, Transfer};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -188,7 +188,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The tasks that were met, in columns; texts are written once.
+/// The tasks that were met, in columns; texts are written once. A layer is a list of scopes: those of a task.
 fn tasks_to_json(trace: &Trace, ids: &[TaskId]) -> String {
     let tasks: Vec<&TaskInfo> = ids.iter().filter_map(|&id| trace.scene.tasks.get(id as usize)).collect();
     let texts = |name: &'static str, numbers: &'static str, text: fn(&TaskInfo) -> &str| {
@@ -203,6 +203,11 @@ fn tasks_to_json(trace: &Trace, ids: &[TaskId]) -> String {
     fields.extend(texts("lines", "line", |task| &task.line));
     fields.extend(texts("dtypes", "dtype", |task| &task.dtype));
     fields.extend(texts("footprints", "footprint", |task| &task.footprint));
+    let mut scopes = Numbers::default();
+    fields.push(("layer", list(tasks.iter().map(|task| scopes.of(task.scopes.as_slice())))));
+    let numbers = |scopes: &&[ScopeId]| list(scopes.iter().map(|scope| scope.0));
+    fields.push(("layers", list(scopes.values.iter().map(numbers))));
+    fields.push(("scopes", list(trace.scene.scopes.iter().map(|name| quoted(name)))));
     fields.extend([
         ("tile", column(|task| task.tile.0 as f64)),
         ("tiles", column(|task| task.tile.1 as f64)),

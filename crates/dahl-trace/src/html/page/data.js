@@ -83,6 +83,9 @@ const taskName = (tasks, task) => {
   return tiles > 1 ? `${name}, tile ${tasks.tile[task] + 1} of ${tiles}` : name;
 };
 
+/// A layer by its number: the names of its scopes, as `conv1+relu1`; empty if nobody said.
+const layerName = (tasks, layer) => tasks.layers[layer].map(scope => tasks.scopes[scope]).join("+");
+
 /// What a slice is, in words: a title, pairs of label and text, and its colour.
 function describe(data, row, i) {
   const { tasks, transfers } = data;
@@ -90,7 +93,9 @@ function describe(data, row, i) {
   const times = [["start", moment(start)], ["duration", duration(took, 4)]];
   if (kind >= 0) {
     const rate = (amount, unit) => amount > 0 && took > 0 ? `${significant(amount / took)} ${unit}` : "–";
+    const layer = layerName(tasks, tasks.layer[kind]);
     const pairs = [
+      ...(layer ? [["layer", layer]] : []),
       ["implementation", tasks.implementations[tasks.implementation[kind]] || "–"],
       ["tile", `${tasks.tile[kind] + 1} of ${tasks.tiles[kind]}`],
       ["step", row.extra[i].toLocaleString("en")],

@@ -84,6 +84,7 @@ function start() {
     for (const button of document.querySelectorAll("[data-do]")) button.addEventListener("click", () => gantt.act(button.dataset.do));
     legend();
     codeletTable(document.querySelector("#codelets .card"), data);
+    layerTable(byId("layers"), data);
     spent = timeBars(data);
   }
   figures(spent);
