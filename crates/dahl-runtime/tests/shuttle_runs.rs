@@ -3,12 +3,14 @@
 
 #![cfg(feature = "shuttle")]
 
+mod past;
 mod turn;
 
 use dahl_runtime::engine::Pool;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
+use past::Past;
 use std::sync::Arc;
 use turn::Turn;
 
@@ -21,6 +23,23 @@ fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, &Machine
         let mut session = turn.session(&pool, &plan);
         for steps in [6, 1, 3] {
             turn.run(&mut session, steps, 0.0).unwrap();
+        }
+    };
+    shuttle::check_random(body, iterations);
+    shuttle::check_pct(body, iterations, 3);
+}
+
+/// The same for a graph whose arrays have several versions and whose edges reach back up to three steps.
+fn explore_past(iterations: usize, machine: fn() -> Machine, plan: fn(&Past, &Machine) -> Plan) {
+    let body = move || {
+        let machine = machine();
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        let past = Past::new(4);
+        let plan = plan(&past, &machine);
+        let mut session = past.session(&pool, &plan);
+        let mut store = Past::store();
+        for steps in [5, 1, 3] {
+            past.run(&mut session, &mut store, steps);
         }
     };
     shuttle::check_random(body, iterations);
@@ -83,4 +102,27 @@ fn stealing_on_two_workers() {
 #[test]
 fn stealing_on_three_workers_of_which_one_has_a_memory_of_its_own() {
     explore(500, || Machine::with_workers(3).with_test_unit(), steal);
+}
+
+#[test]
+fn replay_of_versions_on_two_workers() {
+    explore_past(500, || Machine::with_workers(2), |past, n| Plan::heuristic(&past.lowered, n).unwrap());
+}
+
+#[test]
+fn eager_versions_on_two_workers() {
+    explore_past(
+        500,
+        || Machine::with_workers(2),
+        |past, _| Plan::open(&past.lowered, SchedulerKind::Eager).unwrap(),
+    );
+}
+
+#[test]
+fn stealing_of_versions_on_three_workers_of_which_one_has_a_memory_of_its_own() {
+    explore_past(
+        250,
+        || Machine::with_workers(3).with_test_unit(),
+        |past, _| Plan::open(&past.lowered, SchedulerKind::Steal).unwrap(),
+    );
 }

@@ -1,11 +1,10 @@
-//! Random steps whose arrays have up to four versions and are read as they were up to three steps ago, against
-//! a model that executes one step after the other and remembers everything.
+//! Random steps whose arrays have up to four versions and are read as they were up to three steps ago,
+//! against a model that executes one step after the other and remembers everything.
 //!
 //! Elements are small whole numbers, so that sums in any order give the same bits. Kernels are late at times.
 
 #![cfg(not(feature = "shuttle"))]
 
-use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
@@ -14,9 +13,11 @@ use dahl_runtime::graph::{Cut, CutOptions, Graph, Lowered, StateId, Var, lower};
 use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::perf::{Costs, Models, predict};
 use dahl_runtime::plan::{Plan, PlanFile, Planned, Schedule};
+use dahl_runtime::{ErrorKind, Result};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const T: Dtype = Dtype::F64;
 /// What all numbers are below, after every task.
@@ -529,4 +530,155 @@ proptest! {
             prop_assert!(found(&case, schedule) == expected, "{schedule:?}");
         }
     }
+}
+
+/// A port, a temporary array with so many versions that is read at an age, and an output.
+fn chain(versions: usize, age: usize) -> (Graph, [Var; 3]) {
+    let mut graph = Graph::new(8);
+    let (port, output) = (graph.port("p", T, [1]), graph.output("out", T, [1]));
+    let array = graph.temporary("a", T, [1]);
+    graph.set_versions(&array, versions).unwrap();
+    graph.task(&WRITE, T, &[port], &[array], &[], &[]).unwrap();
+    graph.task(&READ, T, &[array.aged(age)], &[output], &[], &[]).unwrap();
+    (graph, [port, array, output])
+}
+
+fn whole(graph: &Graph) -> Result<Lowered> {
+    lower(graph, &Cut::heuristic(graph, &CutOptions::default()).unwrap())
+}
+
+#[test]
+fn edges_reach_back_as_far_as_versions_and_ages() {
+    for versions in 1..=MOST {
+        for age in 0..versions {
+            let lowered = whole(&chain(versions, age).0).unwrap();
+            let edges: Vec<_> =
+                lowered.edges().iter().map(|edge| (edge.from, edge.to, edge.distance as usize)).collect();
+            // Reading after writing, and writing again after both.
+            let mut expected = vec![(0, 0, versions), (0, 1, age), (1, 0, versions - age)];
+            expected.sort_unstable();
+            assert_eq!(edges, expected);
+        }
+    }
+}
+
+/// How many steps have written.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// How many steps have to be ahead of one that reads, and how many steps there are.
+static AHEAD: AtomicU64 = AtomicU64::new(0);
+const STEPS: u64 = 40;
+
+static WRITE: Codelet = Codelet::new("write", "x[i] -> y[i]", 1.0, &reference(write));
+static READ: Codelet = Codelet::new("read", "x[i] -> y[i]", 1.0, &reference(read));
+
+fn write(call: &Call<'_>) -> Result<()> {
+    copy(call)?;
+    WRITTEN.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Waits until steps further ahead have written.
+fn read(call: &Call<'_>) -> Result<()> {
+    let step = call.input::<f64>(0).at([0]) as u64;
+    while WRITTEN.load(Ordering::Relaxed) < (step + AHEAD.load(Ordering::Relaxed)).min(STEPS) {
+        std::thread::yield_now();
+    }
+    copy(call)
+}
+
+#[test]
+fn so_many_steps_are_under_way_as_there_are_versions() {
+    const VERSIONS: usize = 4;
+    let (graph, [port, _, output]) = chain(VERSIONS, 0);
+    let lowered = whole(&graph).unwrap();
+    let pool = Arc::new(Pool::new(&Machine::with_workers(VERSIONS).units).unwrap());
+    for schedule in [Schedule::Eager, Schedule::Steal] {
+        let plan = schedule.plan(&lowered, VERSIONS).unwrap();
+        let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
+        session.set_watchdog(Some(Duration::from_secs(60)));
+        WRITTEN.store(0, Ordering::Relaxed);
+        AHEAD.store(VERSIONS as u64, Ordering::Relaxed);
+        let mut seen = Vec::new();
+        let done = session.run(
+            &mut Store::new(),
+            STEPS,
+            |step, ports| ports.get_mut::<f64>(&port)[0] = step as f64,
+            |_, out| seen.push(out.get::<f64>(&output)[0]),
+        );
+        assert_eq!(done.unwrap(), STEPS);
+        assert!(seen.iter().copied().eq((0..STEPS).map(|step| step as f64)));
+    }
+    AHEAD.store(0, Ordering::Relaxed);
+}
+
+#[test]
+fn mistakes_are_refused_with_a_sentence() {
+    let refused = |result: Result<()>, pieces: &[&str]| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        let message = error.to_string();
+        assert!(pieces.iter().all(|piece| message.contains(piece)), "{message}");
+    };
+    let (mut graph, [port, array, output]) = chain(3, 2);
+    let task = |graph: &mut Graph, x: Var, y: Var| graph.task(&READ, T, &[x], &[y], &[], &[]);
+    refused(
+        task(&mut graph, array.aged(3), output),
+        &["a cannot be read as it was 3 steps ago", "give it 4 or more"],
+    );
+    refused(
+        task(&mut graph, port.aged(1), output),
+        &["p cannot be read as it was 1 steps ago", "versions.rs"],
+    );
+    refused(
+        task(&mut graph, port, array.aged(1)),
+        &["what a was in an earlier step can be read and not written"],
+    );
+    refused(graph.set_versions(&array, 2), &["a cannot be read as it was 2 steps ago"]);
+    refused(graph.set_versions(&array, 0), &["a cannot have 0 versions: use 1 to 256"]);
+    refused(graph.set_versions(&array, 257), &["a cannot have 257 versions"]);
+    let unwritten = graph.temporary("b", T, [1]);
+    graph.set_versions(&unwritten, 2).unwrap();
+    task(&mut graph, unwritten.aged(1), output).unwrap();
+    refused(
+        whole(&graph).map(drop),
+        &["b is read as it was 1 steps ago, and no task writes it", "versions.rs"],
+    );
+
+    let mut store = Store::new();
+    let state = store.add::<f64>("w", [1]).unwrap();
+    refused(store.set_versions(state, 0), &["w cannot have 0 versions"]);
+    refused(store.set_versions(StateId(7), 2), &["there is no state 7"]);
+    // A graph knows the versions that there were when it was recorded.
+    let mut graph = Graph::new(1);
+    let (w, output) = (store.record(&mut graph, state), graph.output("out", T, [1]));
+    task(&mut graph, w, output).unwrap();
+    store.set_versions(state, 2).unwrap();
+    let lowered = whole(&graph).unwrap();
+    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units).unwrap());
+    let plan = Plan::fixed(&lowered, 1).unwrap();
+    let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
+    refused(session.run(&mut store, 1, |_, _| (), |_, _| ()).map(drop), &["recorded for another store"]);
+}
+
+#[test]
+fn versions_and_ages_are_lines_of_a_plan_file() {
+    let (graph, _) = chain(3, 2);
+    let machine = Machine::with_workers(1);
+    let planned =
+        Planned::new(&graph, &CutOptions::default(), |lowered| Plan::heuristic(lowered, 1)).unwrap();
+    let mut file = PlanFile::new("test");
+    file.add("step", &graph, &planned, &machine).unwrap();
+    let text = file.to_string();
+    assert!(text.contains("\nversions 2 3\nage 1 0 2\norder"), "{text}");
+    let read = |text: &str| PlanFile::parse("p.plan", text)?.plan("step", &graph, &machine).map(drop);
+    read(&text).unwrap();
+    let refused = |text: String, pieces: &[&str]| {
+        let message = read(&text).unwrap_err().to_string();
+        assert!(pieces.iter().all(|piece| message.contains(piece)), "{message}");
+    };
+    refused(text.replace("dahl plan 2", "dahl plan 1"), &["version 1 of the format has no line 'versions'"]);
+    refused(text.replace("versions 2 3", "versions 2 4"), &["'versions 2 4'", "would be 'versions 2 3'"]);
+    refused(text.replace("age 1 0 2\n", ""), &["the line 'age 1 0 2' is missing"]);
+    refused(text.replace("age 1 0 2", "age 1 0 2\nage 1 0 2"), &["would be 'none'"]);
+    refused(text.replace("age 1 0 2", "age 1 0"), &["expected a number of steps, found the end of the line"]);
 }

@@ -148,10 +148,10 @@ fn sizes() -> impl Strategy<Value = Sizes> {
     })
 }
 
-/// The axes that occur, each cut or not. The gradients of weights lie in one flat array, in which only parts
-/// that are contiguous can be written, so axes inside of them (`c`, `ky`, …) are left out.
+/// The axes that occur, each cut or not. The gradients of weights lie in one flat array, in which tiles along
+/// axes inside of them (`c`, `ky`, …) are not contiguous.
 fn tiling() -> impl Strategy<Value = Vec<(String, TileSize)>> {
-    let axes = ["n", "k", "oy", "ox", "iy", "ix", "o", "y", "x"];
+    let axes = ["n", "c", "k", "oy", "ox", "iy", "ix", "ky", "kx", "i", "o", "y", "x"];
     let cut = prop_oneof![
         Just(None),
         (1..9_usize).prop_map(|size| Some(TileSize::Size(size))),

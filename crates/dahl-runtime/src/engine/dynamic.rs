@@ -5,21 +5,22 @@
 //!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in G *generations*, used in
 //! turn: step `s` uses generation `s % G`. Let W be the steps that may be under way
-//! ([`steps_under_way`](crate::schedule::steps_under_way)), and D the steps that the longest edge reaches back.
-//! W + D generations suffice:
+//! ([`steps_under_way`](crate::schedule::steps_under_way)), and D the steps that the longest edge reaches
+//! back. W + D generations suffice:
 //!
-//! - A step is *admitted* when the step W before it is complete. Tasks without a predecessor in their own step
-//!   wait for the admission, and so all tasks do. If steps below `c` are complete, only tasks of steps from
-//!   `c` to below `c + W` run.
+//! - A step is *admitted* when the step W before it is complete. Tasks without a predecessor in their own
+//!   step wait for the admission, and so all tasks do. If steps below `c` are complete, only tasks of steps
+//!   from `c` to below `c + W` run.
 //! - They count down into steps from `c` to below `c + W + D`, which have generations of their own.
-//! - The generation of step `s` is set up again, for step `s + G`, when step `s` is complete and before that is
-//!   told. Whoever counts down into step `s + G` belongs to a step from `s + G - D` on, which is at least
+//! - The generation of step `s` is set up again, for step `s + G`, when step `s` is complete and before that
+//!   is told. Whoever counts down into step `s + G` belongs to a step from `s + G - D` on, which is at least
 //!   `s + W`, and was admitted after that.
 //!
-//! Steps complete in order, because a step's completion is one of the things the next one's completion counts.
-//! Where edges reach back one step, W is 2 and D is 1. G is rounded up to a power of two, so that nobody
-//! divides. Schedulers see the *turn* of a step, its number modulo W, rounded up likewise. Of the steps under
-//! way each has its own, so the step of a task that was taken and has not run follows from its turn.
+//! Steps complete in order, because a step's completion is one of the things the next one's completion
+//! counts. Where edges reach back one step, W is 2 and D is 1. G is rounded up to a power of two, so that
+//! nobody divides. Schedulers see the *turn* of a step, its number modulo W, rounded up likewise. Of the
+//! steps under way each has its own, so the step of a task that was taken and has not run follows from its
+//! turn.
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -55,8 +56,8 @@ pub(super) struct Dynamic {
     generation_bits: u64,
     /// Tasks that follow each task, with the distance in steps.
     successors: Vec<Vec<(u32, u64)>>,
-    /// Number of predecessors of each task in a step that has all others before it, with the admission counted
-    /// among them.
+    /// Number of predecessors of each task in a step that has all others before it, with the admission
+    /// counted among them.
     predecessors: Vec<u32>,
     /// The tasks that wait for the admission of their step.
     roots: Vec<u32>,

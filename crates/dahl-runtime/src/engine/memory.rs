@@ -4,10 +4,10 @@
 //! ([`Store::share`]) and copies them only for a graph that writes them. Copies in other memories stay there
 //! between runs (`replica.rs`).
 //!
-//! An array may have several versions ([`Store::set_versions`]). They are a ring: a step of a graph that writes
-//! the array leaves its values in the version after the *newest*, which then is the newest. So it does not
-//! matter which graph, session or run a step belongs to, and a graph that only reads leaves all as it is. The
-//! program reads and writes the newest; what it writes counts as the value of all steps so far.
+//! An array may have several versions ([`Store::set_versions`]). They are a ring: a step of a graph that
+//! writes the array leaves its values in the version after the *newest*, which then is the newest. So it does
+//! not matter which graph, session or run a step belongs to, and a graph that only reads leaves all as it is.
+//! The program reads and writes the newest; what it writes counts as the value of all steps so far.
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 
@@ -144,7 +144,8 @@ impl Store {
     }
 
     /// Keeps so many versions of an array, 1 unless told: its newest value and those that earlier steps left,
-    /// which graphs that are recorded from now on can read ([`Var::aged`]). All of them are what the newest is.
+    /// which graphs that are recorded from now on can read ([`Var::aged`]). All of them are what the newest
+    /// is.
     pub fn set_versions(&mut self, id: StateId, versions: usize) -> Result<()> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
         let Some(entry) = self.entries.get_mut(id.0) else {
@@ -159,8 +160,8 @@ impl Store {
         }
         let all = if versions > 1 { versions.checked_mul(entry.stride()) } else { Some(entry.bytes()) };
         let own = allocate(all.unwrap_or(usize::MAX))?;
-        // SAFETY: there are as many bytes in the newest version as in each of the new ones, and the new memory
-        // is nobody else's.
+        // SAFETY: there are as many bytes in the newest version as in each of the new ones, and the new
+        // memory is nobody else's.
         unsafe { own.pointer().copy_from_nonoverlapping(newest, entry.bytes()) };
         entry.held = Some(Held::Own(own));
         entry.replicas.forget();
@@ -249,16 +250,16 @@ impl Store {
         Some((entry.version(0)?, entry.bytes()))
     }
 
-    /// The number of the newest version of an array, for engines that are about to run steps. What the program
-    /// wrote becomes the value of all versions.
+    /// The number of the newest version of an array, for engines that are about to run steps. What the
+    /// program wrote becomes the value of all versions.
     pub fn newest(&mut self, id: StateId) -> usize {
         let entry = &mut self.entries[id.0];
         if std::mem::take(&mut entry.is_set) {
             let others = (0..entry.n_versions).filter(|&version| version != entry.newest);
             let newest = entry.version(entry.newest);
             for (other, newest) in others.filter_map(|version| entry.version(version).zip(newest)) {
-                // SAFETY: both are versions of this array, which do not overlap, and `&mut self` makes the access
-                // exclusive. Memory that holds several versions is the store's own.
+                // SAFETY: both are versions of this array, which do not overlap, and `&mut self` makes the
+                // access exclusive. Memory that holds several versions is the store's own.
                 unsafe { other.copy_from_nonoverlapping(newest, entry.bytes()) };
             }
         }

@@ -246,8 +246,8 @@ impl Graph {
 
     /// Gives the array of a view so many versions, 1 unless told: what steps write lies in one after the
     /// other. With several, a step can write while those before it still read, and tasks can read what
-    /// earlier steps left ([`Var::aged`]). Each takes memory. Ports and outputs have [`Graph::depth`] versions
-    /// for the program, and one less than told here in addition.
+    /// earlier steps left ([`Var::aged`]). Each takes memory. Ports and outputs have [`Graph::depth`]
+    /// versions for the program, and one less than told here in addition.
     ///
     /// State has as many versions as its store keeps, of which [`Store::record`] tells the graph.
     ///

@@ -5,7 +5,8 @@
 //! or time, and results do not depend on them: bits come from the cut alone.
 //!
 //! Several steps may be under way at once ([`steps_under_way`]). A scheduler keeps their tasks apart by the
-//! step's *turn*, which is its number modulo [`n_turns`], and prefers older steps, so that steps end in order.
+//! step's *turn*, which is its number modulo [`n_turns`], and prefers older steps, so that steps end in
+//! order.
 
 mod eager;
 mod priority;

@@ -187,7 +187,10 @@ fn a_file_has_the_same_hash_on_every_platform_and_in_every_version() {
 
 #[test]
 fn another_version_of_the_format_is_refused() {
-    refused(&text().replace("dahl plan 1", "dahl plan 2"), &[&at(1), "version 2", "version 1", "make a new"]);
+    refused(
+        &text().replace("dahl plan 1", "dahl plan 3"),
+        &[&at(1), "version 3", "versions 1 and 2", "make a new"],
+    );
     refused("hello", &[&at(1), "no plan file"]);
     refused("", &[&at(1), "empty"]);
 }

@@ -133,6 +133,15 @@ impl Chain {
         self.collect(input, |place| place.layer.parameters(place.input))
     }
 
+    /// The number of elements of all parameters of the layers before one.
+    pub(crate) fn n_weights_before(&self, layer: usize, input: Shape) -> Result<usize> {
+        let mut n = 0;
+        for place in &self.places(input)?[..layer] {
+            n += place.layer.parameters(place.input)?.iter().map(|own| own.shape.len()).sum::<usize>();
+        }
+        Ok(n)
+    }
+
     /// The buffers of all layers, likewise.
     pub fn buffers(&self, input: Shape) -> Result<Vec<Parameter>> {
         self.collect(input, |place| place.layer.buffers(place.input))

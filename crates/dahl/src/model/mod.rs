@@ -1,4 +1,5 @@
 //! Models: a chain of layers with its parameters in one flat array, and its running statistics in another.
+//! While it is trained, the parameters of each group of layers have a flat array of their own.
 
 mod builtin;
 mod file;
@@ -16,6 +17,7 @@ use crate::layer::{
 use crate::random::Stream;
 use dahl_runtime::array::Shape;
 use dahl_runtime::graph::Var;
+use std::ops::Range;
 
 /// A network of layers, each fed by the one before.
 ///
@@ -191,29 +193,56 @@ impl Sequential {
         Ok(())
     }
 
-    /// Records the forward pass; `statistics` is needed only by models that have any.
+    /// The weights of each group of layers, as ranges of all weights. `first_layers` are the layers, counted
+    /// from 0, that begin a group; the first group begins with the first layer. Groups without weights are
+    /// left out.
+    pub(crate) fn groups(&self, first_layers: &[usize]) -> Result<Vec<Range<usize>>> {
+        let n_layers = self.chain.layers().count();
+        let mut starts = vec![0];
+        for (i, &layer) in first_layers.iter().enumerate() {
+            if layer == 0 || layer >= n_layers || first_layers[..i].last().is_some_and(|&last| last >= layer)
+            {
+                return Err(Error::setting(format!(
+                    "layer {layer} cannot begin a group of layers: give numbers from 1 to below {n_layers}, the number \
+                     of layers, in ascending order"
+                )));
+            }
+            starts.push(self.chain.n_weights_before(layer, self.input)?);
+        }
+        let ends = starts[1..].iter().copied().chain([self.n_weights()?]);
+        let ranges: Vec<Range<usize>> = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
+        let has_any = ranges.iter().any(|range| !range.is_empty());
+        Ok(if has_any {
+            ranges.into_iter().filter(|range| !range.is_empty()).collect()
+        } else {
+            ranges[..1].to_vec()
+        })
+    }
+
+    /// Records the forward pass. `weights` are flat arrays that together hold all weights, each those of
+    /// whole layers; `statistics` is needed only by models that have any.
     pub(crate) fn forward(
         &self,
         tape: &mut Tape<'_>,
-        weights: Var,
+        weights: &[Var],
         statistics: Option<Var>,
         x: Var,
     ) -> Result<Recording> {
         let parameters = views(&self.parameters()?, weights)?;
         let buffers = match (self.buffers()?, statistics) {
-            (buffers, Some(statistics)) => views(&buffers, statistics)?,
+            (buffers, Some(statistics)) => views(&buffers, &[statistics])?,
             (buffers, None) if buffers.is_empty() => Vec::new(),
             _ => return Err(Error::setting("the model has running statistics, and none are given")),
         };
         self.chain.forward(tape, &Weights { parameters: &parameters, buffers: &buffers }, x)
     }
 
-    /// Records the backward pass from the gradient of the output into the flat array of gradients.
+    /// Records the backward pass from the gradient of the output into flat arrays of gradients.
     pub(crate) fn backward(
         &self,
         tape: &mut Tape<'_>,
-        weights: Var,
-        gradients: Var,
+        weights: &[Var],
+        gradients: &[Var],
         recording: &Recording,
         doutput: Var,
     ) -> Result<()> {
@@ -247,9 +276,18 @@ fn total(parameters: &[NamedParameter]) -> usize {
     parameters.last().map_or(0, |last| last.offset + last.parameter.shape.len())
 }
 
-/// Views of a flat array, one per parameter.
-fn views(parameters: &[NamedParameter], flat: Var) -> Result<Vec<Var>> {
-    parameters.iter().map(|p| Ok(flat.part(p.offset, p.parameter.shape)?)).collect()
+/// Views of flat arrays that follow one another, one per parameter.
+fn views(parameters: &[NamedParameter], flat: &[Var]) -> Result<Vec<Var>> {
+    let (mut arrays, mut start) = (flat.iter().peekable(), 0);
+    let view = |p: &NamedParameter| {
+        while let Some(array) = arrays.next_if(|array| p.offset >= start + array.shape().len().max(1)) {
+            start += array.shape().len();
+        }
+        let array =
+            arrays.peek().ok_or_else(|| Error::setting(format!("there is no array for {}", p.name)))?;
+        Ok(array.part(p.offset - start, p.parameter.shape)?)
+    };
+    parameters.iter().map(view).collect()
 }
 
 /// The flat array before training.

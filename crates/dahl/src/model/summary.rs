@@ -60,11 +60,11 @@ impl Sequential {
         let statistics = graph.temporary("statistics", Dtype::F32, [self.n_statistics()?]);
         let x = graph.temporary("x", Dtype::F32, self.batch_shape(n));
         let mut tape = Tape::new(&mut graph, Dtype::F32, Mode::Train);
-        let recording = self.forward(&mut tape, weights, Some(statistics), x)?;
+        let recording = self.forward(&mut tape, &[weights], Some(statistics), x)?;
         let (n_forward, n_arrays) = (tape.graph().tasks().len(), tape.graph().arrays().len());
         let dy = tape.array("dy", recording.output.shape());
         tape.task_with(&op::fill::CODELET, &[], &[dy], &[1.0])?;
-        self.backward(&mut tape, weights, gradients, &recording, dy)?;
+        self.backward(&mut tape, &[weights], &[gradients], &recording, dy)?;
 
         let layers: Vec<String> =
             (0..tape.graph().tasks().len()).map(|task| tape.layer_of(task).to_string()).collect();

@@ -1,7 +1,8 @@
 //! Optimisers: how gradients become new weights, and how the learning rate changes along the way.
 //!
-//! An optimiser records one update of all weights at once, since they lie in one flat array, as do the
-//! gradients and each array of its own state. To add one, add a variant here with its codelet in `op/`.
+//! An optimiser records one update of all weights of a group of layers at once, since they lie in one flat
+//! array, as do the gradients and each array of its own state. To add one, add a variant here with its
+//! codelet in `op/`.
 
 mod rate;
 
@@ -93,8 +94,8 @@ impl Optimizer {
         }
     }
 
-    /// Records the update of the weights. Returns the port for the number of steps before this one, where it
-    /// matters.
+    /// Records the update of the weights. The number of steps before this one comes through `number`, a port
+    /// that is made where it matters and is not there yet.
     #[track_caller]
     pub(crate) fn record(
         &self,
@@ -103,22 +104,23 @@ impl Optimizer {
         weights: Var,
         state: &[Var],
         rate: Var,
-    ) -> Result<Option<Var>> {
+        number: &mut Option<Var>,
+    ) -> Result<()> {
         let dtype = tape.dtype();
         let graph = tape.graph();
         match (*self, state) {
             (Optimizer::Sgd { .. }, []) => {
                 graph.task(&op::sgd::CODELET, dtype, &[gradients, rate], &[weights], &[], &[])?;
-                Ok(None)
+                Ok(())
             }
             (Optimizer::Sgd { momentum, weight_decay, nesterov }, &[velocity]) => {
                 let scalars = [momentum, weight_decay, f64::from(u8::from(nesterov))];
                 let outputs = [weights, velocity];
                 graph.task(&op::sgd_momentum::CODELET, dtype, &[gradients, rate], &outputs, &[], &scalars)?;
-                Ok(None)
+                Ok(())
             }
             (Optimizer::Adam(m) | Optimizer::AdamW(m), &[first, second]) => {
-                let step = graph.port("step", Dtype::U32, []);
+                let step = *number.get_or_insert_with(|| graph.port("step", Dtype::U32, []));
                 let scalars = [m.beta1, m.beta2, m.eps, m.weight_decay];
                 let codelet = match self {
                     Optimizer::AdamW(_) => &op::adamw::CODELET,
@@ -126,7 +128,7 @@ impl Optimizer {
                 };
                 let (inputs, outputs) = ([gradients, rate, step], [weights, first, second]);
                 graph.task(codelet, dtype, &inputs, &outputs, &[], &scalars)?;
-                Ok(Some(step))
+                Ok(())
             }
             (_, state) => {
                 let (n, expected) = (state.len(), self.state_names().len());

@@ -44,7 +44,7 @@ pub(super) fn explain<T: Float>(
 /// save them.
 pub(super) fn check<T: Float>(run: &Workbench<'_, T>, step: u64) -> Result<()> {
     let (parameters, buffers) = (run.model.parameters()?, run.model.buffers()?);
-    let weights = not_finite("weights", run.store.get::<T>(run.state.weights), &parameters);
+    let weights = weights_not_finite(run, &parameters);
     let statistics = run.state.statistics.map(|id| run.store.get::<T>(id));
     let found = weights.or_else(|| not_finite("weights", statistics.unwrap_or_default(), &buffers));
     found.map_or(Ok(()), |found| {
@@ -103,8 +103,7 @@ fn find<T: Float>(
     let arrays = looking.step.exposed.clone();
     for i in repeated..=bad {
         let number = slice.at.step + i + 1;
-        let weights = run.store.get::<T>(run.state.weights);
-        if let Some(found) = not_finite("weights", weights, &parameters) {
+        if let Some(found) = weights_not_finite(run, &parameters) {
             return Ok(Some(format!("{found} before step {number}")));
         }
         let mut found = None;
@@ -126,6 +125,12 @@ fn find<T: Float>(
         }
     }
     Ok(None)
+}
+
+/// A sentence about the first of the weights that is not finite.
+fn weights_not_finite<T: Float>(run: &Workbench<'_, T>, parameters: &[NamedParameter]) -> Option<String> {
+    let mut groups = run.state.groups.iter();
+    groups.find_map(|group| not_finite("weights", run.store.get::<T>(group.weights), &group.own(parameters)))
 }
 
 /// A sentence about the first number in an array that is not finite.

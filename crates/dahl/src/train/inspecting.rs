@@ -109,7 +109,7 @@ impl Trainer {
         let mut run = Workbench::<T>::new(self, model, data)?;
         let mut prepared = run.prepare(Part::Train, batches[0].len(), StepKind::TrainDumped)?;
         let (mut dump, mut bad) = (StepDump::default(), None);
-        let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1]);
+        let (logits, gradients) = (prepared.step.dumped[0], prepared.step.dumped[1..].to_vec());
         let n_steps = batches.len() as u64;
         let mut feed = run.feed(Part::Train, batches.concat().into_iter());
         let ran = prepared.run::<T>(
@@ -126,8 +126,9 @@ impl Trainer {
                 }
                 dump.losses.push(metrics.loss);
                 if i == 0 {
-                    let wide = |var| outputs.get::<T>(var).iter().map(|value| value.widen()).collect();
-                    (dump.logits, dump.gradients) = (wide(&logits), wide(&gradients));
+                    let wide = |var| outputs.get::<T>(var).iter().map(|value| value.widen());
+                    dump.logits = wide(&logits).collect();
+                    dump.gradients = gradients.iter().flat_map(wide).collect();
                 }
                 ControlFlow::Continue(())
             },

@@ -131,12 +131,14 @@ fn contents<T: Float>(run: &Workbench<'_, T>) -> Result<Vec<(StateId, String, Na
     let mut add = |id: StateId, prefix: &str, named: &[NamedParameter]| {
         contents.extend(named.iter().map(|named| (id, format!("{prefix}{}", named.name), named.clone())));
     };
-    add(run.state.weights, "", &parameters);
+    let groups = || run.state.groups.iter();
+    groups().for_each(|group| add(group.weights, "", &group.own(&parameters)));
     if let Some(statistics) = run.state.statistics {
         add(statistics, "", &buffers);
     }
-    for (&id, name) in run.state.optimizer.iter().zip(run.trainer.optimizer.state_names()) {
-        add(id, &format!("optimizer.{name}."), &parameters);
+    for (i, name) in run.trainer.optimizer.state_names().iter().enumerate() {
+        let prefix = format!("optimizer.{name}.");
+        groups().for_each(|group| add(group.optimizer[i], &prefix, &group.own(&parameters)));
     }
     Ok(contents)
 }
@@ -152,13 +154,23 @@ pub(super) fn settings<T: Float>(run: &Workbench<'_, T>, n_steps: u64) -> Result
         ("batch".to_string(), batch.to_string()),
         ("seed".to_string(), seed.to_string()),
         ("data".to_string(), fingerprint(run.data)?),
-        ("cut".to_string(), run.plans.cut_hash().to_string()),
+        ("cut".to_string(), cut_hash(run)?.to_string()),
         (FUSION.to_string(), if run.plans.has_fused() { ON } else { OFF }.to_string()),
     ]);
     if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {
         settings.insert("steps in all".to_string(), n_steps.to_string());
     }
     Ok(settings)
+}
+
+/// The hash of the cut of all steps. Bits do not depend on groups of layers, so where these are not given by
+/// plans, it is that of steps without them.
+fn cut_hash<T: Float>(run: &Workbench<'_, T>) -> Result<Fingerprint> {
+    if run.trainer.groups.is_empty() || run.trainer.plans.is_some() {
+        return Ok(run.plans.cut_hash());
+    }
+    let trainer = Trainer { groups: Vec::new(), ..run.trainer.clone() };
+    Ok(Workbench::<T>::new(&trainer, run.model, run.data)?.into_plans()?.cut_hash())
 }
 
 /// What tells data sets apart: all labels, and the pixels of some images, wherever they lie.

@@ -3,10 +3,11 @@
 use super::Trainer;
 use crate::dataset::{Dataset, Split};
 use crate::error::Result;
-use crate::model::Sequential;
+use crate::model::{NamedParameter, Sequential};
 use crate::op::Float;
 use dahl_runtime::engine::Store;
 use dahl_runtime::graph::StateId;
+use std::ops::Range;
 
 /// Which images a step takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +25,34 @@ pub(super) enum Pixels {
     Streamed,
 }
 
+/// The weights of a group of layers, and what the optimiser keeps about them.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// Which of all weights they are.
+    pub range: Range<usize>,
+    pub weights: StateId,
+    /// What the optimiser keeps.
+    pub optimizer: Vec<StateId>,
+    /// What follows the names of its arrays.
+    pub suffix: String,
+}
+
+impl Group {
+    /// The parameters among these that belong to the group, with their places in its arrays.
+    pub fn own(&self, parameters: &[NamedParameter]) -> Vec<NamedParameter> {
+        let is_own = |named: &&NamedParameter| self.range.contains(&named.offset);
+        let own = parameters.iter().filter(is_own).cloned();
+        own.map(|named| NamedParameter { offset: named.offset - self.range.start, ..named }).collect()
+    }
+}
+
 /// Where the arrays that outlive a step are.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    pub weights: StateId,
+    /// Weights and what the optimiser keeps, in the order of the layers.
+    pub groups: Vec<Group>,
     /// Running statistics, if the model has any.
     pub statistics: Option<StateId>,
-    /// What the optimiser keeps.
-    pub optimizer: Vec<StateId>,
     pub train: Pixels,
     pub test: Pixels,
 }
@@ -52,16 +73,27 @@ impl State {
             Ok(id)
         };
         let values = model.weights().unwrap_or(&[]);
-        let weights = add("weights", values.len(), values)?;
+        let ranges = model.groups(&trainer.groups)?;
+        let suffix = |i: usize| if ranges.len() > 1 { format!(".{i}") } else { String::new() };
+        let mut weights = Vec::new();
+        for (i, range) in ranges.iter().enumerate() {
+            let values = values.get(range.clone()).unwrap_or(&[]);
+            weights.push(add(&format!("weights{}", suffix(i)), range.len(), values)?);
+        }
         let statistics = match model.statistics() {
             Some(values) if !values.is_empty() => Some(add("statistics", values.len(), values)?),
             _ => None,
         };
-        let names = trainer.optimizer.state_names().iter();
-        let optimizer = names.map(|name| add(name, values.len(), &[])).collect::<Result<_>>()?;
+        let mut groups = Vec::new();
+        for (i, (weights, range)) in weights.into_iter().zip(&ranges).enumerate() {
+            let names = trainer.optimizer.state_names().iter();
+            let optimizer = names.map(|name| add(&format!("{name}{}", suffix(i)), range.len(), &[]));
+            let optimizer = optimizer.collect::<Result<_>>()?;
+            groups.push(Group { range: range.clone(), weights, optimizer, suffix: suffix(i) });
+        }
         let train = pixels(store, "train", &data.train, data.shape)?;
         let test = pixels(store, "test", &data.test, data.shape)?;
-        Ok(State { weights, statistics, optimizer, train, test })
+        Ok(State { groups, statistics, train, test })
     }
 
     pub fn pixels(&self, part: Part) -> &Pixels {
@@ -73,7 +105,9 @@ impl State {
 
     /// Everything that training changes.
     pub fn trained(&self) -> impl Iterator<Item = StateId> {
-        [self.weights].into_iter().chain(self.statistics).chain(self.optimizer.iter().copied())
+        let weights = self.groups.iter().map(|group| group.weights);
+        let optimizer = self.groups.iter().flat_map(|group| group.optimizer.iter().copied());
+        weights.chain(self.statistics).chain(optimizer)
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct Step {
     counter: Option<Var>,
     /// Mean loss and number of correct answers.
     pub metrics: Option<Var>,
-    /// Logits and gradients, or probabilities, where they are asked for.
+    /// Logits and the gradients of each group, or probabilities, where they are asked for.
     pub dumped: Vec<Var>,
     /// A copy of everything that tasks wrote, in order, and what it is called, where that is looked at.
     pub exposed: Vec<(String, Var)>,
@@ -148,7 +148,8 @@ impl Step {
         let Recipe { model, optimizer, store, state, part, dtype, .. } = recipe;
         let pixels = state.pixels(part);
         let mut graph = Graph::new(depth);
-        let weights = store.record(&mut graph, state.weights);
+        let weights: Vec<Var> =
+            state.groups.iter().map(|group| store.record(&mut graph, group.weights)).collect();
         let statistics = state.statistics.map(|id| store.record(&mut graph, id));
         let index = graph.port("index", Dtype::U32, [n]);
         let (images, labels, streamed) = match *pixels {
@@ -171,7 +172,7 @@ impl Step {
         tape.beside_layers("load", |tape| {
             tape.graph().task(&op::load::CODELET, dtype, &[images, index], &[x], &[], &[255.0])
         })?;
-        let recording = model.forward(&mut tape, weights, statistics, x)?;
+        let recording = model.forward(&mut tape, &weights, statistics, x)?;
         let mut step = Step {
             graph: Graph::new(1),
             index,
@@ -209,14 +210,22 @@ impl Step {
                 step.dumped.push(copy);
             }
             let rate = tape.graph().port("learning_rate", dtype, []);
-            let gradients = tape.graph().array("gradients", dtype, [model.n_weights()?], role);
-            model.backward(&mut tape, weights, gradients, &recording, doutput)?;
-            let state: Vec<Var> = state.optimizer.iter().map(|&id| store.record(tape.graph(), id)).collect();
-            step.number = tape
-                .beside_layers("update", |tape| optimizer.record(tape, gradients, weights, &state, rate))?;
+            let mut gradients = Vec::new();
+            for group in &state.groups {
+                let name = format!("gradients{}", group.suffix);
+                gradients.push(tape.graph().array(&name, dtype, [group.range.len()], role));
+            }
+            model.backward(&mut tape, &weights, &gradients, &recording, doutput)?;
+            for ((group, &gradients), &weights) in state.groups.iter().zip(&gradients).zip(&weights) {
+                let own = group.optimizer.iter().map(|&id| store.record(tape.graph(), id));
+                let own: Vec<Var> = own.collect();
+                tape.beside_layers("update", |tape| {
+                    optimizer.record(tape, gradients, weights, &own, rate, &mut step.number)
+                })?;
+            }
             step.rate = Some(rate);
             if kind == StepKind::TrainDumped {
-                step.dumped.push(gradients);
+                step.dumped.extend(gradients);
             }
         }
         step.counter = tape.counter_port();

@@ -31,6 +31,8 @@ pub struct Trainer {
     pub(super) origin: String,
     /// Whether tasks are fused, if that was said.
     pub(super) fusion: Option<bool>,
+    /// The layers that begin a group.
+    pub(super) groups: Vec<usize>,
     pub(super) trace_capacity: usize,
     pub(super) plans: Option<Arc<PlanFile>>,
     pub(super) watchdog: Option<Duration>,
@@ -69,6 +71,7 @@ impl Trainer {
             cut: CutOptions::default(),
             origin: "heuristic".to_string(),
             fusion: None,
+            groups: Vec::new(),
             trace_capacity: 1 << 16,
             plans: None,
             watchdog: None,
@@ -156,6 +159,15 @@ impl Trainer {
     /// the last bit, as long as all numbers are finite.
     pub fn fusion(mut self, fusion: bool) -> Self {
         self.fusion = Some(fusion);
+        self
+    }
+
+    /// Divides the layers into groups, each of which begins with one of `first_layers`, counted from 0 and in
+    /// ascending order; without any, all layers are one group. The weights of a group are one flat array, as
+    /// are their gradients and each array that the optimiser keeps, so that a group can be updated, summed and
+    /// sent as a whole. Bits and checkpoints do not depend on it.
+    pub fn groups(mut self, first_layers: &[usize]) -> Self {
+        self.groups = first_layers.to_vec();
         self
     }
 

@@ -149,8 +149,9 @@ impl<'a, T: Float> Workbench<'a, T> {
 
     /// The weights and statistics as they are now.
     pub fn values(&self) -> (Vec<f64>, Vec<f64>) {
-        let wide = |id| self.store.get::<T>(id).iter().map(|value| value.widen()).collect();
-        (wide(self.state.weights), self.state.statistics.map_or(Vec::new(), wide))
+        let wide = |id| self.store.get::<T>(id).iter().map(|value| value.widen());
+        let weights = self.state.groups.iter().flat_map(|group| wide(group.weights)).collect();
+        (weights, self.state.statistics.map_or(Vec::new(), |id| wide(id).collect()))
     }
 
     /// Copies everything that training changes.

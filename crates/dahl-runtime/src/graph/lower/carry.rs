@@ -57,6 +57,7 @@ impl Lowering<'_> {
             let mut task = Task::inserted(builtin::CARRY, builtin::assemble(dtype), dtype, (tile, n_tiles));
             task.spec.n_inputs = 1;
             (task.priority, task.location) = (self.priority, self.line);
+            task.scopes = self.scopes.to_vec();
             for (age, writes) in [(1, false), (0, true)] {
                 let access = Access { arg: 0, buffer, age, range: range.clone(), reads: !writes, writes };
                 task.argument(spec.clone(), Place { buffer, age, offset: 0 }, [access]);

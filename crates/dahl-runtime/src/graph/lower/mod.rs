@@ -1,12 +1,12 @@
 //! From tasks on whole arrays to tasks on tile buffers.
 //!
 //! Every recorded task is cut into tiles as its [`TaskCut`] says. An array is cut the way its first writer is
-//! cut, so an output tile is (a contiguous part of) one buffer, or is written beside it and put there. An input region that lies within one
-//! buffer is used where it is; one that spans several, or that a kernel needs in another form, is assembled
-//! into a buffer of its own (this is how halos arise). Where a reduced axis is cut, the tiles are put into
-//! groups; the tiles of a group accumulate one after the other into the group's partial result, and the
-//! partial results are reduced in order just before somebody needs the sum. Neither depends on who executes
-//! what.
+//! cut, so an output tile is (a contiguous part of) one buffer, or is written beside it and put there. An
+//! input region that lies within one buffer is used where it is; one that spans several, or that a kernel
+//! needs in another form, is assembled into a buffer of its own (this is how halos arise). Where a reduced
+//! axis is cut, the tiles are put into groups; the tiles of a group accumulate one after the other into the
+//! group's partial result, and the partial results are reduced in order just before somebody needs the sum.
+//! Neither depends on who executes what.
 
 mod arguments;
 mod arrays;

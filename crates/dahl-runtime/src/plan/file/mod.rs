@@ -152,8 +152,8 @@ impl PlanFile {
         self.steps.iter().map(|step| step.name.as_str())
     }
 
-    /// The hash of what bits depend on: the cut of every task of every step, and which steps' values it reads,
-    /// whoever executes it.
+    /// The hash of what bits depend on: the cut of every task of every step, and which steps' values it
+    /// reads, whoever executes it.
     pub fn cut_hash(&self) -> Fingerprint {
         let text = self.to_string();
         let is_cut = |line: &&str| ["step ", "task ", "age "].iter().any(|word| line.starts_with(word));

@@ -131,8 +131,8 @@ fn adopt_memory(
         };
         plan.bytes_unshared += range.len();
         plan.bytes = plan.bytes.max(range.end);
-        // What nobody touches is in the way of what never shares only. Both are few, so they are compared with
-        // everything.
+        // What nobody touches is in the way of what never shares only. Both are few, so they are compared
+        // with everything.
         let (life, may_share) = (&lives[i], buffer.may_share());
         if !may_share || life.is_empty() || !space.is_free(&range, life) {
             let is_in_the_way = |&j: &usize| {
