@@ -440,8 +440,8 @@ fn random_offsets(
     let users: Vec<Vec<usize>> = (0..lowered.buffers().len()).map(users).collect();
     let all = |a: &[usize], b: &[usize]| a.iter().all(|&x| b.iter().all(|&y| before[x][y]));
     let may_share = |a: usize, b: usize| {
-        let are_temporary = [a, b].iter().all(|&b| lowered.buffers()[b].kind == BufferKind::Temporary);
-        are_temporary && (all(&users[a], &users[b]) || all(&users[b], &users[a]))
+        let both_may = [a, b].iter().all(|&b| lowered.buffers()[b].may_share());
+        both_may && (all(&users[a], &users[b]) || all(&users[b], &users[a]))
     };
     let mut offsets = vec![None; lowered.buffers().len()];
     let mut placed: Vec<(usize, std::ops::Range<usize>)> = Vec::new();

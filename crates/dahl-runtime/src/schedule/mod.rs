@@ -35,8 +35,8 @@ pub trait Scheduler: Send + Sync {
     fn has_ready(&self, worker: usize) -> bool;
 }
 
-/// Steps that are under way at a time, at most, where the order is open: with edges that reach back so many
-/// steps, no task of a step further ahead could begin. Two at least, for what hangs together by rings alone.
+/// Steps that are under way at a time, at most, where the order is open: one more than edges reach back,
+/// because steps further ahead would mostly wait. Two at least, for what hangs together by rings alone.
 pub fn steps_under_way(edges: &[Edge]) -> usize {
     1 + longest_distance(edges).max(1)
 }

@@ -47,7 +47,7 @@ pub struct Past {
 
 impl Past {
     pub fn new(depth: usize) -> Past {
-        let mut store = Past::store();
+        let store = Past::store();
         let mut graph = Graph::new(depth);
         let state = StateId(0);
         let w = store.record(&mut graph, state);
