@@ -521,7 +521,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn steps_with_versions_compute_what_the_model_does(case in cases()) {
@@ -560,6 +560,16 @@ fn edges_reach_back_as_far_as_versions_and_ages() {
             assert_eq!(edges, expected);
         }
     }
+    // So they do where nothing but an output has several versions.
+    let mut graph = Graph::new(1);
+    let (port, output, old) =
+        (graph.port("p", T, [1]), graph.output("out", T, [1]), graph.output("old", T, [1]));
+    graph.set_versions(&output, MOST).unwrap();
+    graph.task(&READ, T, &[output.aged(MOST - 1)], &[old], &[], &[]).unwrap();
+    graph.task(&WRITE, T, &[port], &[output], &[], &[]).unwrap();
+    let edges = whole(&graph).unwrap().edges().to_vec();
+    assert_eq!(edges.len(), 1);
+    assert_eq!((edges[0].from, edges[0].to, edges[0].distance as usize), (1, 0, MOST - 1));
 }
 
 /// How many steps have written.

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Steps to look at: what a task of the last of them depends on in the ones before is what it always depends
-/// on. Let no buffer but rings have more than k versions. What a step reads was written less than k steps
-/// before, and where it writes, the step k steps before it wrote, which others have read since. So edges
+/// on. Let no buffer but rings have more than k versions, and nothing be read that is older than k steps.
+/// Where a step writes, the step k steps before it wrote, at most, which others have read since. So edges
 /// reach back k steps at most, and a step with k + 1 others before it has them all.
-fn n_steps(buffers: &[Buffer]) -> usize {
+fn n_steps(buffers: &[Buffer], oldest: usize) -> usize {
     let versions = buffers.iter().filter(|buffer| buffer.kind != BufferKind::Ring);
-    versions.map(|buffer| buffer.versions).max().unwrap_or(1) + 2
+    versions.map(|buffer| buffer.versions).fold(oldest.max(1), usize::max) + 2
 }
 
 /// A task of a step.
@@ -26,8 +26,8 @@ type Event = (u32, TaskId);
 /// ring: it is not needed any more when the program, which is not more than the depth ahead, lets the step
 /// begin that writes it again. Engines see to that.
 pub(super) fn data_edges(buffers: &[Buffer], tasks: &[Task]) -> Vec<Edge> {
-    let n_steps = n_steps(buffers);
     let oldest = tasks.iter().flat_map(|task| &task.accesses).map(|access| access.age).max().unwrap_or(0);
+    let n_steps = n_steps(buffers, oldest);
     let versions = |buffer: &Buffer| match buffer.kind {
         BufferKind::Ring => n_steps + oldest,
         BufferKind::Temporary | BufferKind::State(_) => buffer.versions,
