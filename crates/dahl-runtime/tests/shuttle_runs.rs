@@ -114,7 +114,7 @@ fn eager_versions_on_two_workers() {
     explore_past(
         500,
         || Machine::with_workers(2),
-        |past, _| Plan::open(&past.lowered, SchedulerKind::Eager).unwrap(),
+        |past, machine| Plan::open(&past.lowered, machine, SchedulerKind::Eager).unwrap(),
     );
 }
 
@@ -123,6 +123,6 @@ fn stealing_of_versions_on_three_workers_of_which_one_has_a_memory_of_its_own() 
     explore_past(
         250,
         || Machine::with_workers(3).with_test_unit(),
-        |past, _| Plan::open(&past.lowered, SchedulerKind::Steal).unwrap(),
+        |past, machine| Plan::open(&past.lowered, machine, SchedulerKind::Steal).unwrap(),
     );
 }

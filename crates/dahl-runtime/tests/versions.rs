@@ -601,9 +601,9 @@ fn so_many_steps_are_under_way_as_there_are_versions() {
     const VERSIONS: usize = 4;
     let (graph, [port, _, output]) = chain(VERSIONS, 0);
     let lowered = whole(&graph).unwrap();
-    let pool = Arc::new(Pool::new(&Machine::with_workers(VERSIONS).units).unwrap());
+    let pool = Arc::new(Pool::new(&Machine::with_workers(VERSIONS)).unwrap());
     for schedule in [Schedule::Eager, Schedule::Steal] {
-        let plan = schedule.plan(&lowered, VERSIONS).unwrap();
+        let plan = schedule.plan(&lowered, pool.machine()).unwrap();
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
         session.set_watchdog(Some(Duration::from_secs(60)));
         WRITTEN.store(0, Ordering::Relaxed);
@@ -664,8 +664,8 @@ fn mistakes_are_refused_with_a_sentence() {
     task(&mut graph, w, output).unwrap();
     store.set_versions(state, 2).unwrap();
     let lowered = whole(&graph).unwrap();
-    let pool = Arc::new(Pool::new(&Machine::with_workers(1).units).unwrap());
-    let plan = Plan::fixed(&lowered, 1).unwrap();
+    let pool = Arc::new(Pool::new(&Machine::with_workers(1)).unwrap());
+    let plan = Plan::fixed(&lowered, pool.machine()).unwrap();
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     refused(session.run(&mut store, 1, |_, _| (), |_, _| ()).map(drop), &["recorded for another store"]);
 }
@@ -674,8 +674,10 @@ fn mistakes_are_refused_with_a_sentence() {
 fn versions_and_ages_are_lines_of_a_plan_file() {
     let (graph, _) = chain(3, 2);
     let machine = Machine::with_workers(1);
-    let planned =
-        Planned::new(&graph, &CutOptions::default(), |lowered| Plan::heuristic(lowered, 1)).unwrap();
+    let planned = Planned::new(&graph, &CutOptions::default(), |lowered| {
+        Plan::heuristic(lowered, &Machine::with_workers(1))
+    })
+    .unwrap();
     let mut file = PlanFile::new("test");
     file.add("step", &graph, &planned, &machine).unwrap();
     let text = file.to_string();
