@@ -164,8 +164,8 @@ impl Trainer {
 
     /// Divides the layers into groups, each of which begins with one of `first_layers`, counted from 0 and in
     /// ascending order; without any, all layers are one group. The weights of a group are one flat array, as
-    /// are their gradients and each array that the optimiser keeps, so that a group can be updated, summed and
-    /// sent as a whole. Bits and checkpoints do not depend on it.
+    /// are their gradients and each array that the optimiser keeps, so that a group can be updated, summed
+    /// and sent as a whole. Bits and checkpoints do not depend on it.
     pub fn groups(mut self, first_layers: &[usize]) -> Self {
         self.groups = first_layers.to_vec();
         self
