@@ -96,6 +96,11 @@ impl Growing {
     }
 }
 
+/// Opens a file in which the system tells something that changes, to be read again and again.
+pub(crate) fn open_system(path: &Path) -> io::Result<File> {
+    waitless::open(path, OpenOptions::new().read(true))
+}
+
 /// Opens a file that is there to be locked, and makes it if there is none. It is never removed: whoever
 /// locked a removed file and whoever locked a new one would both think they were alone.
 pub fn open_lock(path: &Path) -> io::Result<File> {

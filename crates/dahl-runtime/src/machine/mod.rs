@@ -8,20 +8,21 @@ pub mod file;
 mod rates;
 mod peaks;
 mod pin;
+mod thread;
 mod resident;
 
 pub use detect::{Cache, CacheKind, CoreKind, Hardware, Node, PowerSource};
 pub use file::MachineFile;
 pub use kind::{CPU, Kind, Speed};
 pub use peaks::{Level, Peaks};
-pub use pin::{keep_to_cores, pin_current_thread};
+pub use pin::{keep_to_cores, pin_current_thread, usable_cores};
 pub use rates::{Bandwidth, MeasuredRates, MemoryLevel, Rate, Stream};
 pub(crate) use resident::resident_bytes_at;
 pub use resident::{peak_resident_bytes, resident_bytes, resident_bytes_in};
 pub use shares::Shares;
+pub use thread::{CoreClock, CoreTime, ThreadId, process_time};
 
 use crate::error::{Error, ErrorKind, Result};
-use pin::allowed_threads;
 use std::cmp::Reverse;
 
 /// Index of a memory in a [`Machine`]. Memory 0 is the host's.
@@ -116,7 +117,7 @@ impl Machine {
     /// `n` units on this hardware, which must be that of the process: where its cores are of several kinds,
     /// the fastest first.
     pub fn of_hardware(hardware: &Hardware, n: usize) -> Self {
-        Machine::with_workers(n).on_cores(hardware, &allowed_threads())
+        Machine::with_workers(n).on_cores(hardware, &usable_cores().collect::<Vec<_>>())
     }
 
     /// The same machine with the kinds of the cores that its units are pinned to. `threads` are the numbers

@@ -16,41 +16,48 @@ pub fn keep_to_cores(n: usize) {
     keep_to(0..n.max(1));
 }
 
-/// The numbers that the system gives to the hardware threads that the calling thread may use, in ascending
-/// order; empty where it does not tell.
-pub(super) fn allowed_threads() -> Vec<usize> {
-    #[cfg(target_os = "linux")]
-    // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set; it outlives the calls, its
-    // size is passed along, the C library writes at most that many bytes, and all numbers are below it.
-    unsafe {
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {
-            return Vec::new();
-        }
-        (0..libc::CPU_SETSIZE as usize).filter(|&thread| libc::CPU_ISSET(thread, &allowed)).collect()
-    }
-    #[cfg(not(target_os = "linux"))]
-    Vec::new()
-}
-
 /// Keeps the calling thread to some of the cores that it may use, which a container may have narrowed; to
 /// where it is if there are none of these.
 fn keep_to(which: Range<usize>) {
     #[cfg(target_os = "linux")]
-    {
-        let threads = allowed_threads();
-        // SAFETY: all zeros is the empty set, all numbers are below its size, and the C library only reads
-        // it.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            let chosen = threads.into_iter().skip(which.start).take(which.len());
-            chosen.for_each(|thread| libc::CPU_SET(thread, &mut set));
-            // The system refuses an empty set.
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
-        }
-    }
+    keep_thread_to(0, which);
     #[cfg(not(target_os = "linux"))]
     let _ = which;
+}
+
+/// The same for any thread of this process, by its number; 0 is the calling one. The cores are those that the
+/// calling thread may use.
+#[cfg(target_os = "linux")]
+pub(super) fn keep_thread_to(thread: libc::pid_t, which: Range<usize>) {
+    let mut set = empty_set();
+    for core in usable_cores().skip(which.start).take(which.len()) {
+        // SAFETY: the core is below the size of the set.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: the set outlives the call, its size is passed along, and the C library only reads it. The
+    // system refuses an empty one.
+    unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &set) };
+}
+
+/// The numbers that the system has for the cores that the calling thread may use, in ascending order.
+pub fn usable_cores() -> impl Iterator<Item = usize> {
+    #[cfg(target_os = "linux")]
+    {
+        let mut usable = empty_set();
+        // SAFETY: the set outlives the call, its size is passed along, and the C library writes at most that
+        // many bytes. Where it fails, the set stays empty.
+        unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut usable) };
+        // SAFETY: the cores are below the size of the set.
+        (0..libc::CPU_SETSIZE as usize).filter(move |&core| unsafe { libc::CPU_ISSET(core, &usable) })
+    }
+    #[cfg(not(target_os = "linux"))]
+    std::iter::empty()
+}
+
+#[cfg(target_os = "linux")]
+fn empty_set() -> libc::cpu_set_t {
+    // SAFETY: `cpu_set_t` is a plain bit set for which all zeros is the empty set.
+    unsafe { std::mem::zeroed() }
 }
 
 #[cfg(test)]
