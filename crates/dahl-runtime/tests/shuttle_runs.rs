@@ -126,3 +126,34 @@ fn stealing_of_versions_on_three_workers_of_which_one_has_a_memory_of_its_own() 
         |past, machine| Plan::open(&past.lowered, machine, SchedulerKind::Steal).unwrap(),
     );
 }
+
+/// Workers rest and come back while steps are under way.
+fn explore_resting(iterations: usize, plan: fn(&Turn, &Machine) -> Plan) {
+    let body = move || {
+        let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
+        let turn = Turn::new(2, 1, 4);
+        let mut session = turn.session(&pool, &plan(&turn, pool.machine()));
+        let rosters = [[0, 0], [0, 1], [1, 1], [0, 0], [0, 1]];
+        turn.run_until(&mut session, 5, |step| pool.assign(&rosters[step as usize])).unwrap();
+        pool.assign(&[1, 1]);
+        turn.run(&mut session, 3, 0.0).unwrap();
+    };
+    shuttle::check_random(body, iterations);
+    shuttle::check_pct(body, iterations, 3);
+}
+
+#[test]
+fn resting_under_replay() {
+    explore_resting(1000, fixed);
+}
+
+#[test]
+fn resting_where_tasks_float() {
+    explore_resting(1000, floating);
+}
+
+#[test]
+fn resting_where_the_order_is_open() {
+    explore_resting(500, steal);
+    explore_resting(500, eager);
+}

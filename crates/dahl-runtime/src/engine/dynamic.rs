@@ -27,7 +27,8 @@
 use super::bell::Bell;
 use super::bound::BoundGraph;
 use super::executor::Executor;
-use super::pool::WorkSource;
+use super::pool::{Pool, WorkSource};
+use super::roster::Roster;
 use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
@@ -69,6 +70,7 @@ pub(super) struct Dynamic {
     gate: Mutex<Gate>,
     scheduler: Box<dyn Scheduler>,
     workers_bell: Arc<Bell>,
+    roster: Arc<Roster>,
     host: Waiter,
 }
 
@@ -79,7 +81,7 @@ impl Dynamic {
         n_tasks: usize,
         edges: &[Edge],
         scheduler: Box<dyn Scheduler>,
-        workers_bell: Arc<Bell>,
+        pool: &Pool,
     ) -> Self {
         let (window, distance) = (steps_under_way(edges), longest_distance(edges));
         let n_generations = (window + distance).next_power_of_two();
@@ -110,7 +112,8 @@ impl Dynamic {
             complete: AtomicU64::new(0),
             gate: Mutex::default(),
             scheduler,
-            workers_bell,
+            workers_bell: pool.bell(),
+            roster: pool.roster(),
             host: Waiter::new(),
         };
         for step in 0..n_generations as u64 {
@@ -212,8 +215,9 @@ impl Dynamic {
 impl WorkSource for Dynamic {
     fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
-        while let Some((task, taken)) =
-            self.scheduler.pop(worker, self.turn(self.complete.load(Ordering::Relaxed)))
+        while !self.roster.is_resting(worker)
+            && let Some((task, taken)) =
+                self.scheduler.pop(worker, self.turn(self.complete.load(Ordering::Relaxed)))
         {
             // The step of a task that was taken and has not run is under way: the one from `complete` on that
             // has its turn.
@@ -229,7 +233,7 @@ impl WorkSource for Dynamic {
     }
 
     fn has_work(&self, worker: usize) -> bool {
-        self.scheduler.has_ready(worker)
+        !self.roster.is_resting(worker) && self.scheduler.has_ready(worker)
     }
 }
 

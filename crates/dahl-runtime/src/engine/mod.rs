@@ -19,6 +19,8 @@ mod memory;
 mod replica;
 mod workspace;
 mod local;
+mod roster;
+mod busy;
 mod coherence;
 mod planned;
 mod runner;
@@ -34,6 +36,7 @@ mod native;
 mod session;
 pub(crate) mod submit;
 
+pub use busy::{Action, Lookout, Notice, Tell};
 pub use memory::Store;
 pub use native::native;
 pub use pool::{Pool, WorkSource, current_worker};

@@ -54,13 +54,13 @@ unsafe impl Engine for Pool {
         let executor: Arc<dyn Executor> = match plan.order() {
             Order::Planned(placement) => {
                 let copies = Interleaved::new(lowered.tasks.len(), plan.copies());
-                Arc::new(Replay::new(Arc::clone(&graph), placement, &copies, &edges, self.bell()))
+                Arc::new(Replay::new(Arc::clone(&graph), placement, &copies, &edges, &self))
             }
             Order::Open(kind) => {
                 let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
                 let scheduler = scheduler(*kind, lowered, machine, n_turns);
                 let n_tasks = lowered.tasks.len();
-                Arc::new(Dynamic::new(Arc::clone(&graph), n_tasks, &edges, scheduler, self.bell()))
+                Arc::new(Dynamic::new(Arc::clone(&graph), n_tasks, &edges, scheduler, &self))
             }
         };
         let source = Arc::clone(&executor) as Arc<dyn WorkSource>;

@@ -5,10 +5,11 @@
 //! new work, or that finishes work others wait for, rings that bell.
 
 use super::bell::Bell;
+use super::roster::Roster;
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{Machine, MemoryId, n_cores, pin_current_thread};
+use crate::machine::{Machine, MemoryId, ThreadId, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, lock, spin_loop, thread, thread_local};
+use crate::sync::{Arc, Mutex, OnceLock, lock, spin_loop, thread, thread_local};
 use std::cell::Cell;
 
 thread_local! {
@@ -36,6 +37,9 @@ struct Shared {
     version: AtomicU64,
     stop: AtomicBool,
     bell: Arc<Bell>,
+    roster: Arc<Roster>,
+    /// The workers' threads, once they have begun.
+    threads: Vec<OnceLock<Option<ThreadId>>>,
     spin_rounds: u32,
 }
 
@@ -61,6 +65,8 @@ impl Pool {
             version: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             bell: Arc::new(Bell::default()),
+            roster: Arc::new(Roster::new(units.len())),
+            threads: units.iter().map(|_| OnceLock::new()).collect(),
             spin_rounds,
         });
         let is_abandoned = AtomicBool::new(false);
@@ -72,6 +78,7 @@ impl Pool {
                     pin_current_thread(core);
                 }
                 WORKER.with(|current| current.set(Some(worker)));
+                shared.threads[worker].get_or_init(ThreadId::current);
                 serve(&shared, worker);
             });
             pool.threads.push(thread.map_err(|error| {
@@ -125,6 +132,46 @@ impl Pool {
     /// What sleeping workers are woken by; for sources, which must not own the pool.
     pub fn bell(&self) -> Arc<Bell> {
         Arc::clone(&self.shared.bell)
+    }
+
+    /// Who does the work of whom at present.
+    pub(super) fn roster(&self) -> Arc<Roster> {
+        Arc::clone(&self.shared.roster)
+    }
+
+    /// Says for each worker who does its work from now on: itself, or one of the same memory, running the
+    /// same code, that stands in for it. Steps may be under way; what a worker has begun it ends.
+    ///
+    /// # Panics
+    /// If there is not one for each, or one that stands in has another memory or rests itself.
+    pub fn assign(&self, hands: &[usize]) {
+        assert_eq!(hands.len(), self.n_workers(), "every worker's work is done by somebody");
+        for (worker, &hand) in hands.iter().enumerate() {
+            let code = |worker: usize| &self.machine.kind_of(worker).code;
+            let is_alike = self.memory_of(hand) == self.memory_of(worker) && code(hand) == code(worker);
+            let is_able = hands[hand] == hand && is_alike;
+            assert!(is_able, "worker {hand} cannot stand in for worker {worker}");
+        }
+        self.shared.roster.assign(hands.iter().copied());
+        self.ring();
+    }
+
+    /// Lets at most one worker stay awake, spinning where it has nothing to do, so that one can see what it
+    /// gets of its core.
+    pub(super) fn keep_awake(&self, worker: Option<usize>) {
+        self.shared.roster.keep_awake(worker);
+        self.ring();
+    }
+
+    /// The thread of a worker, where the system numbers threads.
+    pub(super) fn thread(&self, worker: usize) -> Option<ThreadId> {
+        loop {
+            // It was started, and says so as soon as it runs.
+            match self.shared.threads[worker].get() {
+                Some(thread) => return *thread,
+                None => thread::yield_now(),
+            }
+        }
     }
 
     /// Wakes sleeping workers; to be called after a source got work that they may be asleep for.
@@ -190,6 +237,7 @@ fn serve(shared: &Shared, worker: usize) {
             shared.bell.sleep_until(|| {
                 shared.stop.load(Ordering::Acquire)
                     || shared.version.load(Ordering::Acquire) != seen
+                    || shared.roster.is_awake(worker)
                     || sources.iter().any(|source| source.has_work(worker))
             });
             idle_rounds = 0;

@@ -13,6 +13,9 @@
 //! nobody knows who executes it, everything before and after it is waited for explicitly, also on its own
 //! worker.
 //!
+//! A list is walked by its own worker or, while that one rests, by another (`roster.rs`). Who walks it has
+//! the lock of its track, which is never waited for: whoever finds it taken comes back later.
+//!
 //! Memory order: a clock (or the number of steps done) is stored with `Release` after the kernel has run, and
 //! loaded with `Acquire` before a kernel that depends on it, so everything the first kernel wrote is visible
 //! to the second.
@@ -22,15 +25,14 @@
 use super::bell::Bell;
 use super::bound::BoundGraph;
 use super::executor::Executor;
-use super::local::PerWorker;
-use super::pool::WorkSource;
+use super::pool::{Pool, WorkSource};
+use super::roster::Roster;
 use super::waiter::Waiter;
 use super::watchdog::Blocked;
 use crate::graph::{Edge, TaskId};
 use crate::plan::{Interleaved, Placement};
-use crate::sync::Arc;
-use crate::sync::Padded;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, Padded, thread, try_lock};
 use crate::trace::recorder::Look;
 use std::time::Duration;
 
@@ -73,7 +75,7 @@ enum Take {
     NotReady,
 }
 
-/// How far a worker is; only it knows.
+/// How far a list has been walked; only who walks it knows.
 #[derive(Default)]
 struct Track {
     step: u64,
@@ -85,11 +87,12 @@ pub(super) struct Replay {
     program: Arc<BoundGraph>,
     lists: Vec<Vec<Entry>>,
     floats: Vec<Float>,
-    tracks: PerWorker<Track>,
+    tracks: Vec<Padded<Mutex<Track>>>,
     clocks: Vec<Padded<AtomicU64>>,
     /// Steps that may be executed.
     released: AtomicU64,
     workers_bell: Arc<Bell>,
+    roster: Arc<Roster>,
     host: Waiter,
 }
 
@@ -100,7 +103,7 @@ impl Replay {
         placement: &Placement,
         copies: &Interleaved,
         edges: &[Edge],
-        workers_bell: Arc<Bell>,
+        pool: &Pool,
     ) -> Self {
         let n_workers = placement.order.len();
         let order = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
@@ -109,10 +112,11 @@ impl Replay {
             program,
             lists,
             floats,
-            tracks: PerWorker::new(n_workers, |_| Track::default()),
+            tracks: (0..n_workers).map(|_| Padded::default()).collect(),
             clocks: (0..n_workers).map(|_| Padded::default()).collect(),
             released: AtomicU64::new(0),
-            workers_bell,
+            workers_bell: pool.bell(),
+            roster: pool.roster(),
             host: Waiter::new(),
         }
     }
@@ -161,10 +165,13 @@ impl Replay {
         Take::Executed
     }
 
-    /// Executes a floating task of another worker, if one is ready.
+    /// Executes a floating task of another worker, if one is ready. Whoever rests helps nobody.
     #[cold]
     fn help(&self, worker: usize) -> bool {
         let released = self.released.load(Ordering::Acquire);
+        if self.roster.is_resting(worker) {
+            return false;
+        }
         self.floats_for(worker).any(|float| {
             let step = float.claimed.0.load(Ordering::Relaxed);
             step < released && self.take(worker, float, step) == Take::Executed
@@ -177,11 +184,21 @@ impl Replay {
         self.floats.iter().filter(move |float| self.program.memory_of(float.home) == memory)
     }
 
-    fn advance(&self, worker: usize, track: &mut Track) -> bool {
-        let list = &self.lists[worker];
+    /// Walks the list of `home` as far as it can be walked now. Returns whether anything ran.
+    fn walk(&self, worker: usize, home: usize) -> bool {
+        let list = &self.lists[home];
+        if list.is_empty() {
+            return false;
+        }
+        let Some(mut track) = try_lock(&self.tracks[home].0) else {
+            // Who walked it before has not come to the end of its step yet.
+            thread::yield_now();
+            return false;
+        };
         let mut ran = false;
         loop {
-            if track.step >= self.released.load(Ordering::Acquire) {
+            let is_released = track.step < self.released.load(Ordering::Acquire);
+            if !is_released || self.roster.hand(home) != worker {
                 return ran;
             }
             for (position, entry) in list.iter().enumerate().skip(track.position) {
@@ -198,18 +215,18 @@ impl Replay {
                     continue;
                 }
                 // SAFETY: we are on the worker's thread, the step is released, so its ports are filled and
-                // the state is bound; dependencies on this worker hold by list order, those on others by the
-                // waits above.
+                // the state is bound; dependencies within the list hold by its order, which the lock on the
+                // track keeps, those on others by the waits above.
                 unsafe { self.program.execute(worker, entry.task as usize, track.step) };
                 if entry.published {
                     let done = track.step * list.len() as u64 + position as u64 + 1;
-                    self.clocks[worker].0.store(done, Ordering::Release);
+                    self.clocks[home].0.store(done, Ordering::Release);
                     self.workers_bell.ring();
                 }
             }
             track.position = 0;
             track.step += 1;
-            self.clocks[worker].0.store(track.step * list.len() as u64, Ordering::Release);
+            self.clocks[home].0.store(track.step * list.len() as u64, Ordering::Release);
             self.host.tell(track.step, || self.finished());
         }
     }
@@ -236,26 +253,31 @@ impl Replay {
 
 impl WorkSource for Replay {
     fn poll(&self, worker: usize) -> bool {
-        // SAFETY: the pool calls `poll` on the thread of `worker`, and `advance` does not come back here.
-        let advanced = !self.lists[worker].is_empty()
-            && unsafe { self.tracks.with(worker, |track| self.advance(worker, track)) };
-        advanced || self.help(worker)
+        let mut ran = false;
+        for home in self.roster.served_by(worker) {
+            ran |= self.walk(worker, home);
+        }
+        ran || self.help(worker)
     }
 
     fn has_work(&self, worker: usize) -> bool {
-        // SAFETY: as in `poll`.
-        let (step, position) = unsafe { self.tracks.with(worker, |track| (track.step, track.position)) };
         let released = self.released.load(Ordering::Acquire);
-        let is_ready = |entry: &Entry| match entry.float.map(|float| &self.floats[float]) {
+        let is_ready = |entry: &Entry, step: u64| match entry.float.map(|float| &self.floats[float]) {
             Some(float) => float.claimed.0.load(Ordering::Relaxed) != step || self.is_takeable(float, step),
             None => self.are_met(&entry.waits, step),
+        };
+        let could_walk = |home: usize| {
+            // Who still walks it rings no bell when it leaves, so nobody falls asleep meanwhile.
+            let Some(track) = try_lock(&self.tracks[home].0) else { return true };
+            let next = self.lists[home].get(track.position);
+            track.step < released && next.is_some_and(|entry| is_ready(entry, track.step))
         };
         let could_help = |float: &Float| {
             let step = float.claimed.0.load(Ordering::Relaxed);
             step < released && self.is_takeable(float, step)
         };
-        step < released && self.lists[worker].get(position).is_some_and(is_ready)
-            || self.floats_for(worker).any(could_help)
+        self.roster.served_by(worker).any(could_walk)
+            || !self.roster.is_resting(worker) && self.floats_for(worker).any(could_help)
     }
 }
 
@@ -280,8 +302,8 @@ impl Executor for Replay {
 
     fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {
         let released = self.released.load(Ordering::Acquire);
-        let of_worker = |(worker, look): (usize, &Look)| {
-            let list = &self.lists[worker];
+        let of_worker = |worker: usize| {
+            let (list, look) = (&self.lists[worker], &looks[self.roster.hand(worker)]);
             if list.is_empty() || look.running.is_some() {
                 return None;
             }
@@ -316,7 +338,7 @@ impl Executor for Replay {
             let task = self.program.task_of(entry.task);
             Some(Blocked { worker: Some(worker), task, step, awaited: unmet(&(step, entry)) })
         };
-        looks.iter().enumerate().filter_map(of_worker).collect()
+        (0..self.lists.len()).filter_map(of_worker).collect()
     }
 }
 

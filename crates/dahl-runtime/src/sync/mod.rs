@@ -8,6 +8,8 @@
 #[cfg(dahl_tsan)]
 mod visible;
 
+use std::sync::TryLockError;
+
 #[cfg(not(feature = "shuttle"))]
 pub use std::{
     hint::spin_loop,
@@ -36,6 +38,15 @@ pub use std::sync::OnceLock;
 /// runs.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Locks a mutex, unless somebody has it; its data, too, cannot be left half-changed.
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Keeps what different threads write on different cache lines (two, since lines are fetched in pairs).

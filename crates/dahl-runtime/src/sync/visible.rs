@@ -5,8 +5,8 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::sync::LockResult;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{LockResult, TryLockError, TryLockResult};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,20 @@ impl<T> Mutex<T> {
 
     /// Waits for the lock.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        while self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        loop {
+            if let Ok(guard) = self.try_lock() {
+                return Ok(guard);
+            }
             yield_now();
         }
-        Ok(MutexGuard(self))
+    }
+
+    /// Takes the lock, unless somebody has it.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(MutexGuard(self)),
+            Err(_) => Err(TryLockError::WouldBlock),
+        }
     }
 }
 
