@@ -28,6 +28,7 @@ fn lines(arguments: &[&str]) -> Vec<Value> {
             "median_step_us",
             "overhead",
             "median_overhead",
+            "busy_cores",
         ];
         value.as_object_mut().expect("an object").retain(|key, _| !measured.contains(&key.as_str()));
         if let Some(summary) = value["summary"].as_object_mut() {

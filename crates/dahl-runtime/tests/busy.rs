@@ -46,7 +46,7 @@ fn whoever_rests_executes_nothing_and_all_is_computed() {
             }
         }
         // Nobody took more than was planned.
-        assert_eq!(workspace.memory_use(0).0, plan.memory().bytes);
+        assert_eq!(workspace.memory_use(0).0, plan.memory(0).bytes);
     }
 }
 
@@ -94,7 +94,7 @@ fn a_lookout_lets_a_worker_rest() {
     }
     let turn = Turn::new(6, 2, 8);
     let pool = Arc::new(Pool::new(&Machine::with_workers(2)).unwrap());
-    let plan = Plan::heuristic(&turn.lowered, 2).unwrap();
+    let plan = Plan::heuristic(&turn.lowered, pool.machine()).unwrap();
     let mut session = Session::new(&pool, &turn.lowered, &plan, 1 << 16).unwrap();
     let begun = Instant::now();
     // Half of the second core is somebody else's.

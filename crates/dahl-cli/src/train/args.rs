@@ -127,9 +127,10 @@ pub struct Args {
     /// Go on from the newest checkpoint in a folder, or from a file in it, with its settings, and save there
     #[arg(long, help_heading = SAVING, value_name = "DIR|FILE", value_parser = path())]
     pub resume: Option<PathBuf>,
-    /// Who decides which worker executes what; the result does not depend on it
-    #[arg(long, help_heading = COMPUTING, value_parser = schedule(), default_value = "replay")]
-    pub schedule: Schedule,
+    /// Who decides which worker executes what; the result does not depend on it. By default it is replay, and
+    /// workers evade cores that other programs use
+    #[arg(long, help_heading = COMPUTING, value_parser = schedule())]
+    pub schedule: Option<Schedule>,
     /// Let every operation be a task of its own; the result is the same
     #[arg(long, help_heading = COMPUTING, conflicts_with = "plan")]
     pub no_fusion: bool,

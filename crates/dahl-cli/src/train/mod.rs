@@ -1,6 +1,7 @@
 //! `dahl train`: from arguments to a trainer, and from what it reports to lines.
 
 mod args;
+mod busy;
 mod dump;
 mod memory;
 mod metrics;
@@ -19,6 +20,7 @@ use crate::measurements::learn;
 use crate::output::say;
 use crate::signal;
 use anyhow::{Context, Result};
+use busy::Told;
 use dahl::train::{Event, Report};
 use dahl_runtime::machine::peak_resident_bytes;
 use dahl_runtime::perf::Models;
@@ -59,6 +61,7 @@ fn fit(job: &mut Job) -> Result<Exit> {
     signal::listen();
     let mut bar = Bar::new(args.json);
     let (mut told, mut losses) = (Ok(()), Vec::new());
+    let mut noticed = Told::default();
     let report = trainer.fit_with(model, data, |event| {
         let now = match event {
             Event::Step(step) => {
@@ -75,9 +78,14 @@ fn fit(job: &mut Job) -> Result<Exit> {
             }
             Event::Epoch(epoch) => {
                 let written = metrics.as_mut().map_or(Ok(()), |metrics| metrics.add(epoch));
-                written.and(bar.suspend(|| say(report::epoch(args, epoch))).map_err(Into::into))
+                let line = report::epoch(args, epoch, &noticed.take());
+                written.and(bar.suspend(|| say(line)).map_err(Into::into))
             }
             Event::Saved(_) => Ok(()),
+            Event::Noticed(notice) => {
+                bar.suspend(|| noticed.add(notice));
+                Ok(())
+            }
         };
         // The first of these errors is told after the training, which they are no reason to give up.
         told = std::mem::replace(&mut told, Ok(())).and(now);

@@ -1,10 +1,10 @@
 //! What is said before, during and after a run, in words or as JSON lines.
 
-use super::Args;
 use super::setup::Job;
+use super::{Args, busy};
 use crate::output::{bytes, count, say, thousands};
 use anyhow::Result;
-use dahl::train::{Epoch, Evaluation, PlanSummary, Report, StepDump};
+use dahl::train::{Epoch, Evaluation, Notice, PlanSummary, Report, StepDump};
 use serde_json::{Value, json};
 
 /// The lines before the first epoch.
@@ -40,7 +40,7 @@ pub fn start(job: &Job) -> Result<()> {
 }
 
 /// The line of an epoch.
-pub fn epoch(args: &Args, epoch: &Epoch) -> String {
+pub fn epoch(args: &Args, epoch: &Epoch, notices: &[Notice]) -> String {
     // Too few steps to measure leave nothing to report.
     let usage = Some(&epoch.usage).filter(|usage| usage.n_steps > 0);
     if args.json {
@@ -58,6 +58,7 @@ pub fn epoch(args: &Args, epoch: &Epoch) -> String {
             "median_step_us": usage.map(|usage| 1e6 * usage.median_step_seconds),
             "overhead": usage.map(|usage| usage.overhead),
             "median_overhead": usage.map(|usage| usage.median_overhead),
+            "busy_cores": busy::to_json(notices),
         });
         return line.to_string();
     }

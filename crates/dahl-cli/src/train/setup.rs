@@ -209,8 +209,11 @@ fn trainer(args: &Args, machine: &Machine, n_epochs: usize) -> Trainer {
         .max_steps(args.steps.map(|steps| steps as u64))
         .seed(args.seed)
         .watchdog(args.watchdog)
-        .dtype(args.dtype.into())
-        .schedule(args.schedule);
+        .dtype(args.dtype.into());
+    let trainer = match args.schedule {
+        Some(schedule) => trainer.schedule(schedule),
+        None => trainer,
+    };
     if args.no_fusion { trainer.fusion(false) } else { trainer }
 }
 

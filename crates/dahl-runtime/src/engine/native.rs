@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "implements the engine")]
 
 use super::bound::BoundGraph;
+use super::busy::Lookout;
 use super::dynamic::Dynamic;
 use super::executor::Executor;
 use super::memory::Store;
@@ -67,6 +68,10 @@ unsafe impl Engine for Pool {
         self.attach(Arc::clone(&source));
         let (rings, clock) = (Rings::new(lowered), Clock::start());
         Ok(Box::new(NativeSteps { pool: self, graph, executor, source, rings, first: 0, lease: None, clock }))
+    }
+
+    fn lookout(self: Arc<Self>) -> Option<Lookout> {
+        Lookout::new(&self)
     }
 }
 

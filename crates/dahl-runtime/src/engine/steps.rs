@@ -11,6 +11,7 @@
 
 #![expect(unsafe_code, reason = "implementing an engine is a promise")]
 
+use super::busy::Lookout;
 use super::memory::Store;
 use super::rings::Rings;
 use super::runner::Runner;
@@ -45,6 +46,11 @@ pub unsafe trait Engine: Send + Sync {
         workspace: &Workspace,
         trace_capacity: usize,
     ) -> Result<Box<dyn Steps>>;
+
+    /// Somebody to see which cores other programs use, where units are threads of this process on cores.
+    fn lookout(self: Arc<Self>) -> Option<Lookout> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn Engine {

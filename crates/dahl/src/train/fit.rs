@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::model::Sequential;
 use crate::op::Float;
 use crate::random::Stream;
-use dahl_runtime::engine::Workspace;
+use dahl_runtime::engine::{Lookout, Notice, Workspace};
 use dahl_runtime::machine::{HOST, peak_resident_bytes};
 use dahl_runtime::trace::Trace;
 use std::collections::BTreeMap;
@@ -36,6 +36,9 @@ use std::time::Instant;
 
 /// Steps in a slice, at most.
 const SLICE: u64 = 512;
+
+/// Notices that a report has, at most.
+const MAX_NOTICES: usize = 64;
 
 /// Trains a model, telling about everything as it happens.
 pub(super) fn fit<T: Float>(
@@ -79,6 +82,9 @@ struct Fit<'a, T> {
     before: Vec<Vec<T>>,
     /// Seconds that the epoch has waited for images.
     waited: f64,
+    /// Somebody to see which cores other programs use.
+    lookout: Option<Lookout>,
+    notices: Vec<Notice>,
     /// What a checkpoint holds of the settings.
     settings: BTreeMap<String, String>,
     /// The newest checkpoint.
@@ -109,6 +115,7 @@ impl<'a, T: Float> Fit<'a, T> {
             Some(checkpoint) => saved::restore(&mut run, checkpoint, &settings)?,
             None => Position::START,
         };
+        let lookout = run.lookout();
         Ok(Fit {
             run,
             training,
@@ -120,6 +127,8 @@ impl<'a, T: Float> Fit<'a, T> {
             prepared: Some(Instant::now()),
             before: Vec::new(),
             waited: 0.0,
+            lookout,
+            notices: Vec::with_capacity(MAX_NOTICES),
             settings,
             saved: None,
             unsaved: None,
@@ -140,6 +149,7 @@ impl<'a, T: Float> Fit<'a, T> {
             epochs: Vec::new(),
             trace: Trace::default(),
             n_steps: self.position.step,
+            notices: Vec::new(),
             is_stopped: false,
             checkpoint: None,
         };
@@ -198,6 +208,7 @@ impl<'a, T: Float> Fit<'a, T> {
         report.startup = self.startup;
         report.used = self.used();
         report.n_steps = self.position.step;
+        report.notices = std::mem::take(&mut self.notices);
         report.checkpoint = self.saved.take();
         Ok(report)
     }
@@ -258,6 +269,8 @@ impl<'a, T: Float> Fit<'a, T> {
         let at = *position;
         let (mut end, mut bad) = (End::Complete, None);
         let prepared = &mut self.training[slice.step];
+        let (lookout, notices) = (&mut self.lookout, &mut self.notices);
+        lookout.iter_mut().for_each(Lookout::resume);
         let trainer = self.run.trainer;
         let ran = prepared.run::<T>(
             &mut self.run.store,
@@ -288,6 +301,13 @@ impl<'a, T: Float> Fit<'a, T> {
                 let flow = on_event(Event::Step(progress));
                 if flow.is_break() {
                     end = End::Stopped;
+                }
+                if let Some(notice) = lookout.as_mut().and_then(|lookout| lookout.look(metrics.n_images)) {
+                    if notices.len() < MAX_NOTICES {
+                        notices.push(notice);
+                    }
+                    // Whoever wants to stop is asked again after the next step.
+                    let _ = on_event(Event::Noticed(notice));
                 }
                 flow
             },
@@ -409,4 +429,88 @@ pub(super) fn evaluate<T: Float>(run: &mut Workbench<'_, T>, steps: &mut [Prepar
         left = later;
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset;
+    use dahl_runtime::engine::Pool;
+    use dahl_runtime::machine::Machine;
+    use dahl_runtime::plan::Schedule;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn model(data: &Dataset) -> Sequential {
+        let mut model = Sequential::seed(data.shape, data.classes);
+        model.initialise(1).unwrap();
+        model
+    }
+
+    #[test]
+    fn a_busy_core_changes_neither_bits_nor_plans_nor_memory() {
+        let (data, machine) = (dataset::digits(), Machine::with_workers(2));
+        let untrained = model(&data);
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        let trainer = Trainer::on(pool.clone()).epochs(100_000);
+        let mut fit = Fit::<f32>::new(&trainer, &untrained, &data).unwrap();
+        let begun = Instant::now();
+        // For half of the time, the second core is somebody else's.
+        let tell = move |waited: &mut [Duration]| {
+            waited[1] = begun.elapsed() / 2;
+            Some(Duration::ZERO)
+        };
+        fit.lookout = Lookout::told_by(&pool, Box::new(tell));
+        if fit.lookout.is_none() {
+            return eprintln!("skipped: there is no core for each of two workers");
+        }
+        let (mut first, mut n_later) = (None, 0);
+        let report = fit.run(&mut |event| {
+            match event {
+                Event::Noticed(notice) => first = first.or(Some(notice)),
+                Event::Step(_) if first.is_some() => n_later += 1,
+                _ => {}
+            }
+            // Long enough for a worker that rests to come back.
+            match n_later > 500 || begun.elapsed() > Duration::from_secs(60) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        let (report, weights) = (report.unwrap(), fit.run.values());
+        let first = first.expect("a worker that has half a core is noticed");
+        assert_eq!((first.worker, report.notices[0]), (1, first));
+
+        let trainer =
+            Trainer::new(&machine).schedule(Schedule::Replay).epochs(100_000).max_steps(Some(report.n_steps));
+        let mut fit = Fit::<f32>::new(&trainer, &untrained, &data).unwrap();
+        let plain = fit.run(&mut |_| ControlFlow::Continue(())).unwrap();
+        assert!(plain.notices.is_empty());
+        assert_eq!((plain.n_steps, fit.run.values()), (report.n_steps, weights));
+        assert_eq!(plain.plans.to_string(), report.plans.to_string());
+        assert_eq!(plain.planned_bytes, report.planned_bytes);
+        let planned =
+            |report: &Report| report.used.iter().map(|arena| arena.planned_bytes).collect::<Vec<_>>();
+        assert_eq!(planned(&plain), planned(&report));
+        let is_kept = |arena: &ArenaUse| {
+            arena
+                .resident_bytes
+                .is_none_or(|bytes| bytes <= arena.planned_bytes.next_multiple_of(4096) + 4096)
+        };
+        assert!(report.used.iter().all(is_kept), "{:?}", report.used);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_kept_to() {
+        let (data, machine) = (dataset::digits(), Machine::with_workers(1));
+        let untrained = model(&data);
+        let trainer = Trainer::new(&machine);
+        let plans = trainer.make_plans(&untrained, &data).unwrap();
+        let is_watched =
+            |trainer: &Trainer| Fit::<f32>::new(trainer, &untrained, &data).unwrap().lookout.is_some();
+        assert!(!is_watched(&trainer.clone().plan(plans)));
+        for schedule in Schedule::ALL {
+            assert!(!is_watched(&trainer.clone().schedule(schedule)));
+        }
+    }
 }

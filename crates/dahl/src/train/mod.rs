@@ -22,4 +22,5 @@ pub use timed::{Turn, Turns};
 pub use trainer::Trainer;
 pub use used::ArenaUse;
 
+pub use dahl_runtime::engine::{Action, Notice};
 pub use dahl_runtime::plan::Schedule;

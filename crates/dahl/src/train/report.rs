@@ -1,6 +1,7 @@
 //! What training tells: as it goes on, per epoch, and at the end.
 
 use super::used::ArenaUse;
+use dahl_runtime::engine::Notice;
 use dahl_runtime::plan::PlanFile;
 use dahl_runtime::trace::{Trace, Usage};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ pub enum Event<'a> {
     Epoch(&'a Epoch),
     /// A checkpoint was written.
     Saved(&'a Path),
+    /// Another program uses the core of a worker, or does so no longer.
+    Noticed(Notice),
 }
 
 /// Where training is after a step.
@@ -111,6 +114,8 @@ pub struct Report {
     pub trace: Trace,
     /// Steps since the beginning, those before a resumed checkpoint included.
     pub n_steps: u64,
+    /// What was noticed about cores that other programs use; the first of it, where that is much.
+    pub notices: Vec<Notice>,
     /// Whether training was asked to stop before its end.
     pub is_stopped: bool,
     /// The newest checkpoint, if any was written.

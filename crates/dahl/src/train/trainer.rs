@@ -26,6 +26,8 @@ pub struct Trainer {
     pub(super) seed: u64,
     pub(super) dtype: Dtype,
     pub(super) schedule: Schedule,
+    /// Whether workers may evade cores that other programs use.
+    pub(super) evades: bool,
     pub(super) cut: CutOptions,
     /// Where the cut comes from.
     pub(super) origin: String,
@@ -68,6 +70,7 @@ impl Trainer {
             seed: 1,
             dtype: Dtype::F32,
             schedule: Schedule::Replay,
+            evades: true,
             cut: CutOptions::default(),
             origin: "heuristic".to_string(),
             fusion: None,
@@ -137,8 +140,12 @@ impl Trainer {
     }
 
     /// Who decides which worker executes what. Bits do not depend on it.
+    ///
+    /// By default it is [`Schedule::Replay`], and workers evade cores that other programs use
+    /// ([`Lookout`](dahl_runtime::engine::Lookout)). A schedule that is asked for is kept to, come what may;
+    /// so is a plan.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        self.schedule = schedule;
+        (self.schedule, self.evades) = (schedule, false);
         self
     }
 
@@ -180,7 +187,7 @@ impl Trainer {
     /// Executes these plans, whatever cut, fusion and schedule say: read from a file, or made by
     /// [`Trainer::make_plans`]. They must hold every step of the run.
     pub fn plan(mut self, plans: PlanFile) -> Self {
-        self.plans = Some(Arc::new(plans));
+        (self.plans, self.evades) = (Some(Arc::new(plans)), false);
         self
     }
 

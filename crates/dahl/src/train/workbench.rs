@@ -10,7 +10,7 @@ use crate::dataset::{Dataset, Split};
 use crate::error::Result;
 use crate::model::Sequential;
 use crate::op::Float;
-use dahl_runtime::engine::{Engine, Outputs, Ports, Session, Store, Workspace, native};
+use dahl_runtime::engine::{Engine, Lookout, Outputs, Ports, Session, Store, Workspace, native};
 use dahl_runtime::machine::HOST;
 use dahl_runtime::plan::{PlanFile, Planned};
 use std::marker::PhantomData;
@@ -52,6 +52,11 @@ impl<'a, T: Float> Workbench<'a, T> {
     /// The images of a part in an order, for the steps that follow.
     pub fn feed(&self, part: Part, order: impl Iterator<Item = u32> + Send + 'static) -> Feed {
         Feed::new(self.split(part), order, self.trainer.machine.units.len())
+    }
+
+    /// A lookout for cores that other programs use, unless it is settled who executes what.
+    pub fn lookout(&self) -> Option<Lookout> {
+        self.trainer.evades.then(|| Arc::clone(&self.engine).lookout()).flatten()
     }
 
     pub fn split(&self, part: Part) -> &'a Split {
