@@ -1,7 +1,8 @@
 //! What is done about busy cores, as a function of what was seen.
 //!
 //! Everything is judged over a *window* of at least some milliseconds: schedulers take turns of about three.
-//! Nothing is done before a second window has said the same as the first.
+//! Nothing is done before a second, longer window has said the same as the first: a program of low priority
+//! takes a core for a turn now and then, and that is little in the end.
 //!
 //! - A worker that loses much of a window to other programs moves to a core that no worker has and that was
 //!   not busy of late. Where there is none, it rests; where nobody can stand in for it, that is said, once.
@@ -14,8 +15,8 @@
 //! tasks that float make up for much. So it is tried, and the faster stays.
 //!
 //! Reacting is quick and so is going back, so a mistake costs little. But every time that a core is found to
-//! be busy soon again doubles the time until something is done about that, so whatever comes and goes is
-//! neither followed nor talked about for ever.
+//! be busy soon again doubles the time for which it is then endured, so whatever comes and goes is neither
+//! followed nor talked about for ever.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +29,8 @@ pub(super) struct Moment {
     pub waited: Vec<Duration>,
     /// How long other threads of this process ran.
     pub own: Duration,
-    /// What was done, in any measure.
+    /// How many steps were done, and how much that is, in any measure.
+    pub steps: u64,
     pub work: u64,
     /// How long that took; the program does other things as well.
     pub working: Duration,
@@ -120,6 +122,9 @@ pub(super) const LOST_SHARE: f64 = 0.3;
 /// A window is judged when it is as long as this, and another begins when it is as long as that.
 pub(super) const LEAST_WINDOW: Duration = Duration::from_millis(6);
 pub(super) const WINDOW: Duration = Duration::from_millis(16);
+/// A window that is to confirm the first, and several steps: what was done in it is compared with later.
+pub(super) const CONFIRMING: Duration = Duration::from_millis(32);
+pub(super) const LEAST_STEPS: u64 = 4;
 /// A core is free if nothing is wrong with it for so long.
 pub(super) const FREE_WINDOW: Duration = Duration::from_millis(24);
 /// What a worker has in hand when it begins to rest does not count.
@@ -128,9 +133,10 @@ pub(super) const SETTLING: Duration = Duration::from_millis(4);
 /// little.
 pub(super) const COMPARING: Duration = Duration::from_millis(12);
 pub(super) const LEAST_RATE: f64 = 0.95;
-/// A core that was tried and was busy is tried again after so long. That costs nothing but the core's time.
+/// A busy core is tried after so long, and then again and again. That costs nothing but the core's time.
+pub(super) const FIRST_TRIAL: Duration = Duration::from_millis(100);
 pub(super) const NEXT_TRIAL: Duration = Duration::from_millis(300);
-/// For how long a busy core is left alone or endured: at first, and at most.
+/// For how long a busy core is endured: at first, and at most.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub(super) const LAST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -145,7 +151,7 @@ struct Post {
     is_resting: bool,
     /// Nothing is done before then: it rests, or its core is endured.
     until: Duration,
-    /// For how long, the next time.
+    /// For how long it is endured, the next time.
     pause: Duration,
     /// When its core was last found busy.
     found: Option<Duration>,
@@ -217,11 +223,11 @@ impl Decisions {
 
     /// Begins a window.
     pub fn begin(&mut self, at: &Moment) {
-        let Moment { now, ref waited, own, work, working } = *at;
+        let Moment { now, ref waited, own, steps, work, working } = *at;
         // Copied, since cloning would allocate.
         self.start.waited.copy_from_slice(waited);
         (self.start.now, self.start.own) = (now, own);
-        (self.start.work, self.start.working) = (work, working);
+        (self.start.steps, self.start.work, self.start.working) = (steps, work, working);
     }
 
     /// Whether cores, hands or who tries is another than at the last call.
@@ -262,9 +268,10 @@ impl Decisions {
     /// Decides what to do next. Says what is worth saying.
     pub fn look(&mut self, at: &Moment) -> Option<Notice> {
         let lasted = at.now.saturating_sub(self.start.now);
+        let n_steps = at.steps - self.start.steps;
         match self.state {
             State::Watching => self.watch(at, lasted),
-            State::Suspecting { worker } if lasted >= LEAST_WINDOW => {
+            State::Suspecting { worker } if lasted >= CONFIRMING && n_steps >= LEAST_STEPS => {
                 if self.is_busy(worker, at, lasted) {
                     return self.react(worker, at, lasted);
                 }
@@ -275,13 +282,14 @@ impl Decisions {
                 self.enter(State::Comparing { worker, rate, share }, at);
                 None
             }
-            State::Comparing { worker, rate, share } if lasted >= COMPARING => {
+            State::Comparing { worker, rate, share } if lasted >= COMPARING && n_steps >= LEAST_STEPS => {
                 let is_slower = self.rate(at)? < LEAST_RATE * rate;
                 let action = if is_slower { Action::Endures } else { Action::Rests };
+                self.posts[worker].until = at.now + FIRST_TRIAL;
                 if is_slower {
                     self.work(worker);
+                    self.endure(worker, at);
                 }
-                self.delay(worker, at);
                 self.enter(State::Watching, at);
                 self.tell(worker, share, action)
             }
@@ -294,6 +302,7 @@ impl Decisions {
             State::Trying { worker } if lasted >= FREE_WINDOW => {
                 let share = self.share(worker, at, lasted);
                 self.work(worker);
+                self.endure(worker, at);
                 self.enter(State::Watching, at);
                 self.tell(worker, share, Action::Works)
             }
@@ -336,8 +345,8 @@ impl Decisions {
         self.avoided[core] = at.now + 2 * post.pause;
         if let Some(free) = self.free_core(at) {
             (self.posts[worker].core, self.is_changed) = (free, true);
-            self.delay(worker, at);
-            self.posts[worker].until = Duration::ZERO;
+            let post = &mut self.posts[worker];
+            post.pause = longer(post.pause);
             self.enter(State::Watching, at);
             let notice = self.tell(worker, share, Action::Moved(free));
             return notice.map(|notice| Notice { core, ..notice });
@@ -351,7 +360,7 @@ impl Decisions {
             self.enter(State::Settling { worker, rate, share }, at);
             return None;
         }
-        self.delay(worker, at);
+        self.endure(worker, at);
         self.enter(State::Watching, at);
         self.tell(worker, share, Action::Alone)
     }
@@ -367,11 +376,11 @@ impl Decisions {
         self.begin(at);
     }
 
-    /// Leaves a worker as it is for a while, and for longer the next time.
-    fn delay(&mut self, worker: usize, at: &Moment) {
+    /// Lets a worker work for a while, whatever its core is like, and for longer the next time.
+    fn endure(&mut self, worker: usize, at: &Moment) {
         let post = &mut self.posts[worker];
         post.until = at.now + post.pause;
-        post.pause = (2 * post.pause).min(LAST_PAUSE);
+        post.pause = longer(post.pause);
     }
 
     fn rest(&mut self, worker: usize) {
@@ -405,10 +414,11 @@ impl Decisions {
         at.waited[worker].saturating_sub(self.start.waited[worker])
     }
 
-    /// Whether other programs kept a worker from running for much of the window. What other threads of this
-    /// process ran for, they may all have run on its core.
+    /// Whether other programs kept a worker from running for much of the window. Of what other threads of
+    /// this process ran for, every core has its part.
     fn is_busy(&self, worker: usize, at: &Moment, lasted: Duration) -> bool {
-        let lost = self.waited(worker, at).saturating_sub(at.own.saturating_sub(self.start.own));
+        let own = at.own.saturating_sub(self.start.own) / self.avoided.len() as u32;
+        let lost = self.waited(worker, at).saturating_sub(own);
         lost >= LEAST_LOST && lost >= lasted.mul_f64(LOST_SHARE)
     }
 
@@ -431,4 +441,8 @@ impl Decisions {
         post.is_told = is_helpless;
         (!is_said).then_some(Notice { worker, core: post.core, share, action })
     }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (2 * pause).min(LAST_PAUSE)
 }

@@ -90,10 +90,11 @@ impl Lookout {
         self.resumed = Instant::now();
     }
 
-    /// Looks around, if it is time to, and does what is to be done. `work` is what was done since the last
-    /// call, in any measure. Says what was noticed.
+    /// Looks around after a step, if it is time to, and does what is to be done. `work` is what the step did,
+    /// in any measure. Says what was noticed.
     pub fn look(&mut self, work: usize) -> Option<Notice> {
         let now = Instant::now();
+        self.moment.steps += 1;
         self.moment.work += work as u64;
         self.moment.working += now - self.resumed;
         self.resumed = now;

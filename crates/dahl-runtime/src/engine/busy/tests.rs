@@ -1,7 +1,7 @@
 //! Decisions, on a machine that is made up.
 
 use super::classes;
-use super::decide::{Action, Decisions, FIRST_PAUSE, Moment, NEXT_TRIAL, Notice};
+use super::decide::{Action, Decisions, FIRST_TRIAL, Moment, NEXT_TRIAL, Notice};
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(2);
@@ -57,6 +57,7 @@ impl Machine {
         while self.at.now < end {
             self.at.now += TICK;
             self.at.working += TICK;
+            self.at.steps += 1;
             let hands = self.decisions.hands().to_vec();
             let is_resting = |worker: usize| hands[worker] != worker;
             let mut is_disturbed = false;
@@ -105,12 +106,24 @@ fn what_is_over_soon_is_not_followed() {
 }
 
 #[test]
+fn turns_that_are_taken_now_and_then_are_endured() {
+    let mut machine = Machine::new(&[0, 1], &[0, 0], 2);
+    for _ in 0..500 {
+        machine.taken[1] = 1.0;
+        machine.pass(6);
+        machine.taken[1] = 0.0;
+        machine.pass(20);
+    }
+    assert!(machine.notices.is_empty() && machine.n_changes == 0, "{:?}", machine.notices);
+}
+
+#[test]
 fn a_worker_on_a_busy_core_rests_until_the_core_is_free() {
     for busy in [0, 1] {
         let mut machine = Machine::new(&[0, 1], &[0, 0], 2);
         machine.pass(1000);
         machine.taken[busy] = 0.5;
-        machine.pass(50);
+        machine.pass(60);
         let other = 1 - busy;
         assert_eq!(machine.decisions.hands(), [other, other]);
         machine.pass(20_000);
@@ -153,7 +166,7 @@ fn where_less_is_done_without_it_a_worker_goes_on() {
 fn a_worker_moves_to_a_core_that_nobody_uses() {
     let mut machine = Machine::new(&[0], &[0], 2);
     machine.taken[0] = 0.5;
-    machine.pass(50);
+    machine.pass(60);
     assert_eq!(machine.actions(), [(0, Action::Moved(1))]);
     assert_eq!(machine.notices[0].1.core, 0);
     assert_eq!(machine.decisions.cores().collect::<Vec<_>>(), [1]);
@@ -250,7 +263,7 @@ fn what_comes_and_goes_is_not_talked_about_for_ever() {
     machine.taken[1] = 0.5;
     machine.pass(100);
     machine.taken[1] = 0.0;
-    machine.pass(2 * FIRST_PAUSE.as_millis() as u64);
+    machine.pass(2 * FIRST_TRIAL.as_millis() as u64);
     assert_eq!(machine.actions(), [(1, Action::Rests), (1, Action::Works)]);
 }
 
