@@ -17,7 +17,7 @@ use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
 use dahl_runtime::schedule::SchedulerKind;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -383,22 +383,29 @@ fn shuffled(step: &Step, planned: &Planned, machine: &Machine, choices: &mut Cho
             format!("run {} {} on {}{floating}", run.task, names[run.task], run.unit)
         })
         .collect();
+    // Offsets are the same in all memories, and copies follow from the order.
     let mut changed = String::new();
+    let mut buffers = BTreeMap::new();
     for line in text.lines() {
         let line = match line.split(' ').next() {
             Some("run") => lines.pop_front().expect("a line for every task"),
+            Some("memory") if changed.contains("\nmemory ") => continue,
             Some("memory") => format!("memory {bytes} bytes"),
+            Some("copy") => continue,
             Some("buffer") => {
                 let number: usize =
                     line.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a number");
                 let (before, _) = line.rsplit_once(" at ").expect("an offset");
-                format!("{before} at {}", offsets[number].expect("it has a place"))
+                let offset = offsets[number].expect("it has a place");
+                buffers.insert(number, format!("{before} at {offset}\n"));
+                continue;
             }
             _ => line.to_string(),
         };
         changed.push_str(&line);
         changed.push('\n');
     }
+    buffers.values().for_each(|line| changed.push_str(line));
     changed
 }
 

@@ -7,7 +7,7 @@ mod turn;
 use dahl_runtime::ErrorKind;
 use dahl_runtime::engine::{Pool, Session, Workspace};
 use dahl_runtime::graph::EdgeKind;
-use dahl_runtime::machine::{HOST, Machine};
+use dahl_runtime::machine::{HOST, Kind, Machine};
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
@@ -181,4 +181,51 @@ fn a_stop_that_comes_too_late_does_not_stop_the_next_run() {
     // A handle does not keep the session's memory.
     drop(session);
     handle.cancel();
+}
+
+/// Three kinds of units in three memories.
+fn unequal() -> Machine {
+    Machine::with_workers(4)
+        .with_unit_apart(1, Kind::cpu().named("slow").times_as_fast(0.5))
+        .with_unit_apart(3, Kind::cpu().named("fast").times_as_fast(3.0))
+}
+
+#[test]
+fn unequal_units_in_three_memories_compute_the_same_in_what_was_planned() {
+    let (turn, machine) = (Turn::new(12, 1, 4), unequal());
+    let pool = Arc::new(Pool::new(&machine).unwrap());
+    for plan in plans(&turn, &machine) {
+        let workspace = Workspace::new();
+        let mut session = Session::new_in(&workspace, &pool, &turn.lowered, &plan, 1 << 12).unwrap();
+        for (memory, planned) in plan.memories().iter().enumerate() {
+            assert_eq!(workspace.memory_use(memory).0, planned.bytes);
+        }
+        for steps in [1, 7, 50] {
+            turn.run(&mut session, steps, 0.0).unwrap();
+        }
+        let trace = session.take_trace();
+        let Some(placement) = plan.placement() else { continue };
+        // Every unit has work, the fastest the most, and copies are those of the plan.
+        assert!(placement.order.iter().all(|order| !order.is_empty()));
+        assert!(placement.order[3].len() > 2 * placement.order[1].len());
+        assert!(!plan.copies().is_empty());
+        let made = trace.transfers[..machine.units.len()].iter().map(Vec::len).sum::<usize>();
+        assert_eq!(made, 58 * plan.copies().len());
+    }
+}
+
+#[test]
+fn a_plan_that_is_a_byte_too_large_for_any_memory_is_refused() {
+    let (turn, machine) = (Turn::new(12, 1, 4), unequal());
+    for plan in plans(&turn, &machine) {
+        for (memory, planned) in plan.memories().iter().enumerate() {
+            let needed = planned.bytes + planned.state_bytes;
+            assert!(needed > 0);
+            plan.check_machine(&machine.clone().with_limit(memory, needed)).unwrap();
+            let small = machine.clone().with_limit(memory, needed - 1);
+            assert_eq!(plan.check_machine(&small).unwrap_err().kind(), ErrorKind::Memory);
+            let pool = Arc::new(Pool::new(&small).unwrap());
+            assert!(Session::new(&pool, &turn.lowered, &plan, 0).is_err());
+        }
+    }
 }

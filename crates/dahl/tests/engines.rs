@@ -2,11 +2,11 @@
 //! and however often it is repeated.
 
 use dahl::dataset::{self, Dataset};
-use dahl::model::Sequential;
+use dahl::model::{Builtin, Sequential};
 use dahl::train::Schedule;
 use dahl::{Trainer, random::Stream};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{Kind, Machine};
 
 const REPETITIONS: usize = 100;
 const STEPS: u64 = 12;
@@ -60,4 +60,27 @@ fn a_hundred_repetitions_on_every_engine_give_the_same_bits() {
 #[test]
 fn every_engine_gives_the_same_bits_in_f64() {
     check(Dtype::F64, 5);
+}
+
+#[test]
+fn unequal_units_in_three_memories_give_the_bits_of_plain_workers() {
+    let unequal = Machine::with_workers(4)
+        .with_unit_apart(1, Kind::cpu().named("slow").times_as_fast(0.5))
+        .with_unit_apart(3, Kind::cpu().named("fast").times_as_fast(3.0));
+    let data = dataset::open("synthetic:1x28x28x10:128", &dataset::Options::default()).unwrap();
+    let batches: Vec<Vec<u32>> =
+        (0..2).map(|step| Stream::new(7, step).permutation(data.train.len())[..60].to_vec()).collect();
+    for name in ["seed", "lenet5", "resnet8"] {
+        let train = |machine: &Machine, schedule: Schedule| {
+            let mut model = Builtin::named(name).unwrap().model(Some(data.shape), 10).unwrap();
+            model.initialise(3).unwrap();
+            let trainer = Trainer::new(machine).sgd(0.05).schedule(schedule);
+            trainer.replay_batches(&mut model, &data, &batches).unwrap();
+            model.weights().unwrap().iter().map(|weight| weight.to_bits()).collect::<Vec<u64>>()
+        };
+        let expected = train(&Machine::with_workers(2), Schedule::Replay);
+        for schedule in Schedule::ALL {
+            assert!(train(&unequal, schedule) == expected, "{name}, {schedule:?}");
+        }
+    }
 }
