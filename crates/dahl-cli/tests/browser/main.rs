@@ -130,6 +130,9 @@ fn a_report_of_training_shows_what_happened() {
         "3",
         "--workers",
         "2",
+        // Whatever else the machine does, both workers work.
+        "--schedule",
+        "replay",
         "--watchdog",
         "60",
         "--report",
