@@ -240,7 +240,7 @@ impl Step {
 
     /// The same by executing a plan.
     fn run(&self, machine: &Machine, lowered: &Lowered, plan: &Plan) -> Vec<f64> {
-        let pool = Arc::new(Pool::new(&machine).expect("a few threads"));
+        let pool = Arc::new(Pool::new(machine).expect("a few threads"));
         let mut store = Store::new();
         let w = store.add::<f64>("w", [self.side]).expect("a small state");
         assert_eq!(w, self.state);

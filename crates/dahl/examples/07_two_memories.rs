@@ -34,9 +34,9 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
     graph.task(&op::sgd::CODELET, Dtype::F32, &[dflat, rate], &[flat], &[], &[])?;
 
     // Chunks of 16 samples, shared out over the units. Where a unit computes is no question of the graph.
-    let plan = |lowered: &Lowered| Plan::heuristic(lowered, &machine);
+    let plan = |lowered: &Lowered| Plan::heuristic(lowered, machine);
     let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
-    let pool = Arc::new(Pool::new(&machine)?);
+    let pool = Arc::new(Pool::new(machine)?);
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
     let feed = |step: u64, ports: &mut Ports<'_>| {
         for (i, x) in ports.get_mut::<f32>(&x).iter_mut().enumerate() {

@@ -119,9 +119,9 @@ fn bits(case: &Case, schedule: Schedule, machine: &Machine) -> Vec<u64> {
         ..CutOptions::default()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
-    let plan = schedule.plan(&lowered, &machine).unwrap();
-    check_memory(&lowered, &plan, &machine);
-    let pool = Arc::new(Pool::new(&machine).unwrap());
+    let plan = schedule.plan(&lowered, machine).unwrap();
+    check_memory(&lowered, &plan, machine);
+    let pool = Arc::new(Pool::new(machine).unwrap());
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let feed = |step: u64, ports: &mut Ports<'_>| {
         let x = ports.get_mut::<f64>(&port).iter_mut().enumerate();

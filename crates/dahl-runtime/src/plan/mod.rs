@@ -32,6 +32,7 @@ use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
 use crate::schedule::SchedulerKind;
 use copies::Copies;
+use memory::Memories;
 use nodes::Nodes;
 use place::Floats;
 
@@ -100,12 +101,7 @@ impl Plan {
     }
 
     /// A plan whose copies and memory were planned for this order.
-    fn of_parts(
-        lowered: &Lowered,
-        order: Order,
-        copies: Copies,
-        (memories, memory_edges): (Vec<MemoryPlan>, Vec<Edge>),
-    ) -> Self {
+    fn of_parts(lowered: &Lowered, order: Order, copies: Copies, (memories, memory_edges): Memories) -> Self {
         Plan { order, copies, memories, memory_edges, lowered: Fingerprint::of_lowered(lowered) }
     }
 

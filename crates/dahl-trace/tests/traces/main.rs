@@ -20,9 +20,9 @@ use turn::Turn;
 
 /// A traced run of `turn` on this machine: by plan or by whoever is free.
 fn traced(turn: &Turn, machine: &Machine, is_planned: bool, steps: u64, capacity: usize) -> Trace {
-    let pool = Arc::new(Pool::new(&machine).unwrap());
+    let pool = Arc::new(Pool::new(machine).unwrap());
     let plan = match is_planned {
-        true => Plan::heuristic(&turn.lowered, &machine).unwrap(),
+        true => Plan::heuristic(&turn.lowered, machine).unwrap(),
         false => Plan::open(&turn.lowered, machine, SchedulerKind::Eager).unwrap(),
     };
     let mut session = Session::new(&pool, &turn.lowered, &plan, capacity).unwrap();

@@ -47,8 +47,11 @@ pub struct MemoryPlan {
     pub state_bytes: usize,
 }
 
-/// Plans every memory, and returns the edges that sharing adds.
-pub(super) fn plan_memories(nodes: &Nodes<'_>) -> Result<(Vec<MemoryPlan>, Vec<Edge>)> {
+/// The plan of each memory, and the edges that sharing adds.
+pub(super) type Memories = (Vec<MemoryPlan>, Vec<Edge>);
+
+/// Plans every memory.
+pub(super) fn plan_memories(nodes: &Nodes<'_>) -> Result<Memories> {
     let before = Before::new(nodes)?;
     let mut edges = Vec::new();
     let plan = |memory| plan_memory(nodes, &before, memory, &mut edges);
@@ -101,7 +104,7 @@ pub(super) struct Overlap {
 pub(super) fn adopt(
     nodes: &Nodes<'_>,
     offsets: Vec<Vec<Option<usize>>>,
-) -> Result<std::result::Result<(Vec<MemoryPlan>, Vec<Edge>), Overlap>> {
+) -> Result<std::result::Result<Memories, Overlap>> {
     let before = Before::new(nodes)?;
     let (mut plans, mut edges) = (Vec::new(), Vec::new());
     for (memory, offsets) in offsets.into_iter().enumerate() {
