@@ -15,8 +15,8 @@
 //! tasks that float make up for much. So it is tried, and the faster stays.
 //!
 //! Reacting is quick and so is going back, so a mistake costs little. But every time that a core is found to
-//! be busy soon again doubles the time for which it is then endured, so whatever comes and goes is neither
-//! followed nor talked about for ever.
+//! be busy soon again quadruples the time for which it is then endured, so whatever comes and goes, or has a
+//! low priority and takes a turn now and then, is neither followed nor talked about for ever.
 
 use std::fmt;
 use std::time::Duration;
@@ -123,10 +123,10 @@ pub(super) const LOST_SHARE: f64 = 0.3;
 pub(super) const LEAST_WINDOW: Duration = Duration::from_millis(6);
 pub(super) const WINDOW: Duration = Duration::from_millis(16);
 /// A window that is to confirm the first, and several steps: what was done in it is compared with later.
-pub(super) const CONFIRMING: Duration = Duration::from_millis(32);
+pub(super) const CONFIRMING: Duration = Duration::from_millis(20);
 pub(super) const LEAST_STEPS: u64 = 4;
-/// A core is free if nothing is wrong with it for so long.
-pub(super) const FREE_WINDOW: Duration = Duration::from_millis(24);
+/// For so long a core is tried.
+pub(super) const TRYING: Duration = Duration::from_millis(24);
 /// What a worker has in hand when it begins to rest does not count.
 pub(super) const SETTLING: Duration = Duration::from_millis(4);
 /// For so long it is looked what is done without it, and less than this share of what was done with it is too
@@ -293,13 +293,14 @@ impl Decisions {
                 self.enter(State::Watching, at);
                 self.tell(worker, share, action)
             }
-            State::Trying { worker } if self.is_busy(worker, at, lasted) => {
-                self.posts[worker].until = at.now + NEXT_TRIAL;
-                self.is_changed = true;
-                self.enter(State::Watching, at);
-                None
-            }
-            State::Trying { worker } if lasted >= FREE_WINDOW => {
+            // Not sooner: who wakes up waits for the end of a turn, whatever else wants the core.
+            State::Trying { worker } if lasted >= TRYING => {
+                if self.is_busy(worker, at, lasted) {
+                    self.posts[worker].until = at.now + NEXT_TRIAL;
+                    self.is_changed = true;
+                    self.enter(State::Watching, at);
+                    return None;
+                }
                 let share = self.share(worker, at, lasted);
                 self.work(worker);
                 self.endure(worker, at);
@@ -444,5 +445,5 @@ impl Decisions {
 }
 
 fn longer(pause: Duration) -> Duration {
-    (2 * pause).min(LAST_PAUSE)
+    (4 * pause).min(LAST_PAUSE)
 }

@@ -118,6 +118,37 @@ fn turns_that_are_taken_now_and_then_are_endured() {
 }
 
 #[test]
+fn a_program_of_low_priority_costs_little_in_the_end() {
+    let mut machine = Machine::new(&[0, 1], &[0, 0], 2);
+    for _ in 0..1000 {
+        // A worker that works gives its core away and waits for a turn; one that tries its core keeps it.
+        let is_working = machine.decisions.hands() == [0, 1];
+        machine.taken[1] = if is_working { 0.6 } else { 0.02 };
+        machine.pass(20);
+    }
+    let n_rests = machine.actions().iter().filter(|(_, action)| *action == Action::Rests).count();
+    assert!((1..10).contains(&n_rests), "{:?}", machine.notices);
+}
+
+#[test]
+fn who_is_woken_may_wait_for_a_turn() {
+    let mut machine = Machine::new(&[0, 1], &[0, 0], 2);
+    machine.taken[1] = 0.5;
+    machine.pass(200);
+    // From now on, only the first turn of each trial is another program's.
+    let mut n_ticks = 0;
+    for _ in 0..500 {
+        n_ticks = if machine.decisions.trying().is_some() { n_ticks + 1 } else { 0 };
+        machine.taken[1] = if n_ticks <= 2 { 1.0 } else { 0.0 };
+        if machine.decisions.hands() == [0, 1] {
+            return;
+        }
+        machine.pass(2);
+    }
+    panic!("{:?}", machine.notices);
+}
+
+#[test]
 fn a_worker_on_a_busy_core_rests_until_the_core_is_free() {
     for busy in [0, 1] {
         let mut machine = Machine::new(&[0, 1], &[0, 0], 2);
