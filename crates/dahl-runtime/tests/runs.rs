@@ -196,7 +196,7 @@ fn unequal_units_in_three_memories_compute_the_same_in_what_was_planned() {
     let pool = Arc::new(Pool::new(&machine).unwrap());
     for plan in plans(&turn, &machine) {
         let workspace = Workspace::new();
-        let mut session = Session::new_in(&workspace, &pool, &turn.lowered, &plan, 1 << 12).unwrap();
+        let mut session = Session::new_in(&workspace, &pool, &turn.lowered, &plan, 1 << 16).unwrap();
         for (memory, planned) in plan.memories().iter().enumerate() {
             assert_eq!(workspace.memory_use(memory).0, planned.bytes);
         }

@@ -210,7 +210,10 @@ fn a_report_of_training_shows_what_happened() {
         assert_eq!(shown.replace(',', ""), n.to_string(), "{layer}");
     }
     assert_eq!(rows[0][0], json!("conv1+relu1+pool1"), "{rows}");
-    assert_eq!(rows[0][1], json!("conv2d_relu_max_pool_dw, conv2d_relu_max_pool"), "{rows}");
+    // Which of the two took longer is the machine's business.
+    let codelets = rows[0][1].as_str().expect("names");
+    assert!(codelets.split(", ").any(|name| name == "conv2d_relu_max_pool_dw"), "{rows}");
+    assert!(codelets.split(", ").any(|name| name == "conv2d_relu_max_pool"), "{rows}");
     page.click("#layers th button");
     let names: Vec<Value> =
         page.get(layers).as_array().expect("rows").iter().map(|row| row[0].clone()).collect();

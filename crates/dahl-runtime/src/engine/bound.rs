@@ -368,9 +368,9 @@ impl BoundGraph {
         self.runner.transfer(who, number, from, step, || {
             let source = self.address(from, block.buffer, version).wrapping_add(block.range.start);
             let target = self.address(to, block.buffer, version).wrapping_add(block.range.start);
-            // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The source
-            // is valid and only read by others. Nobody uses the target: on demand it is invalid, and its block
-            // is locked; in a planned order everybody who used it has been waited for.
+            // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The
+            // source is valid and only read by others. Nobody uses the target: on demand it is invalid, and
+            // its block is locked; in a planned order everybody who used it has been waited for.
             unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
         });
     }

@@ -229,8 +229,8 @@ fn serve(shared: &Shared, worker: usize) {
             for _ in 0..16 {
                 spin_loop();
             }
-            // A thread that submits tasks, or feeds a run, may be waiting for this very core. Who is to see what
-            // it gets of its core gives nothing away.
+            // A thread that submits tasks, or feeds a run, may be waiting for this very core. Who is to see
+            // what it gets of its core gives nothing away.
             if idle_rounds.is_multiple_of(YIELD_ROUNDS) && !shared.roster.is_awake(worker) {
                 thread::yield_now();
             }

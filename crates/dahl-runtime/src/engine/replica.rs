@@ -1,8 +1,8 @@
 //! Copies of stored arrays in other memories than the host's.
 //!
-//! Between two runs the host's copy is what everybody knows. A replica stays where it is, with a note of which
-//! of its bytes are the same as the host's, so that the next run, of whichever session, copies only what has
-//! changed since.
+//! Between two runs the host's copy is what everybody knows. A replica stays where it is, with a note of
+//! which of its bytes are the same as the host's, so that the next run, of whichever session, copies only
+//! what has changed since.
 
 use super::memory::allocate;
 use crate::bytes::Bytes;

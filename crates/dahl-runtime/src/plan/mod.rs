@@ -160,8 +160,8 @@ impl Plan {
         &self.copies.copies
     }
 
-    /// What sharing memory adds to the edges of the graph. Copies are ends of edges, too: their numbers follow
-    /// the last task's.
+    /// What sharing memory adds to the edges of the graph. Copies are ends of edges, too: their numbers
+    /// follow the last task's.
     pub fn memory_edges(&self) -> &[Edge] {
         &self.memory_edges
     }

@@ -4,8 +4,8 @@ use dahl_runtime::graph::{BufferKind, Lowered};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 
-/// No two buffers share memory unless everything that touches the one comes before everything that touches the
-/// other: by edges, or by the planned order of a worker, in which what floats has no place.
+/// No two buffers share memory unless everything that touches the one comes before everything that touches
+/// the other: by edges, or by the planned order of a worker, in which what floats has no place.
 pub fn check_memory(lowered: &Lowered, plan: &Plan, machine: &Machine) {
     let n_tasks = lowered.tasks().len();
     let n = n_tasks + plan.copies().len();

@@ -213,7 +213,7 @@ impl Draft {
     fn needs_version_2(&self, keyword: &str, words: &Words<'_>) -> Result<()> {
         match self.version {
             1 => words.refuse(format!(
-                "version 1 of the format has no '{keyword}': write 'dahl plan 2' in the first line"
+                "version 1 of the format has no line '{keyword}': write 'dahl plan 2' in the first line"
             )),
             _ => Ok(()),
         }
@@ -224,7 +224,7 @@ impl Draft {
         match words.words.next() {
             None => Ok(None),
             Some("in") => {
-                self.needs_version_2("in", words)?;
+                self.needs_version_2("… in MEMORY", words)?;
                 Ok(Some(words.parsed("the number of a memory")?))
             }
             Some(word) => words.refuse(format!("expected 'in' or the end of the line, found '{word}'")),
