@@ -389,11 +389,11 @@ impl BoundGraph {
 
     /// Brings a buffer's version of a step into the host's memory, for the program.
     pub fn fetch(&self, buffer: usize, step: u64) {
-        self.fetch_version(buffer, self.versions[buffer].number(step, 0), 0, step);
+        self.fetch_version(buffer, self.versions[buffer].number(step, 0), (0, 1), step);
     }
 
-    /// Brings a version of a buffer, which has this age at the end of a step, into the host's memory.
-    fn fetch_version(&self, buffer: usize, version: usize, age: usize, step: u64) {
+    /// Brings a version of a buffer, which has this age after so many steps of a run, into the host's memory.
+    fn fetch_version(&self, buffer: usize, version: usize, (age, n): (usize, u64), step: u64) {
         let program = self.runner.program();
         match &self.replication {
             Replication::Alone => {}
@@ -402,9 +402,10 @@ impl BoundGraph {
                     self.transfer(program, number, block, version, (from, HOST), step);
                 });
             }
-            Replication::Planned(PlannedReplicas { blocks, end, .. }) => {
+            Replication::Planned(planned) => {
+                let blocks = &planned.blocks;
                 for number in blocks.of_buffer[buffer].clone() {
-                    let valid = end[number][age];
+                    let valid = planned.valid(number, age, n);
                     if let Some(from) = memories(valid).next().filter(|&from| from != HOST) {
                         self.transfer(program, number, &blocks.blocks[number], version, (from, HOST), step);
                     }
@@ -413,29 +414,11 @@ impl BoundGraph {
         }
     }
 
-    /// Brings all state back into the host's memory, at the end of a run whose last step is given, if it had
-    /// any. What is the same in other memories stays valid there.
-    pub fn flush_state(&self, store: &mut Store, last: Option<u64>) {
+    /// Brings all state back into the host's memory, at the end of a run of `n` steps from `first` on. What is
+    /// the same in other memories stays valid there.
+    pub fn flush_state(&self, store: &mut Store, first: u64, n: u64) {
         for (buffer, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };
-            let versions = &self.versions[buffer];
-            // What no task writes has one value for all steps, which is that of age 0.
-            let age_of = |version: usize| {
-                let ages = 0..versions.count as usize;
-                let step = last.filter(|_| versions.advances)?;
-                ages.clone().find(|&age| versions.number(step, age) == version)
-            };
-            let all = 0..versions.count as usize;
-            let has_run = last.is_some();
-            let is_there = |memory: MemoryId, version: usize, number: usize| match &self.replication {
-                Replication::Alone => false,
-                Replication::OnDemand(coherence) => coherence.is_valid(number, version, memory),
-                Replication::Planned(PlannedReplicas { begin, end, .. }) => {
-                    let age = age_of(version).unwrap_or(0);
-                    let valid = if has_run { end[number][age] } else { begin[number] };
-                    valid >> memory & 1 == 1
-                }
-            };
             let blocks = match &self.replication {
                 // Replicas are those of other sessions.
                 Replication::Alone => {
@@ -447,12 +430,21 @@ impl BoundGraph {
                 Replication::OnDemand(coherence) => coherence.blocks(),
                 Replication::Planned(planned) => &planned.blocks,
             };
-            if has_run {
-                let fetch = |version| {
-                    self.fetch_version(buffer, version, age_of(version).unwrap_or(0), last.unwrap_or(0));
-                };
-                all.clone().for_each(fetch);
-            }
+            let versions = &self.versions[buffer];
+            let all = 0..versions.count as usize;
+            // What no task writes has one value for all steps, which is that of age 0.
+            let age_of = |version: usize| {
+                let step = (first + n).checked_sub(1).filter(|_| versions.advances)?;
+                all.clone().find(|&age| versions.number(step, age) == version)
+            };
+            let age_of = |version: usize| age_of(version).unwrap_or(0);
+            all.clone()
+                .for_each(|version| self.fetch_version(buffer, version, (age_of(version), n), first + n));
+            let is_there = |memory: MemoryId, version: usize, number: usize| match &self.replication {
+                Replication::Alone => false,
+                Replication::OnDemand(coherence) => coherence.is_valid(number, version, memory),
+                Replication::Planned(planned) => planned.valid(number, age_of(version), n) >> memory & 1 == 1,
+            };
             let others = HOST + 1..self.memories.len();
             let valid = others.flat_map(|memory| all.clone().map(move |version| (memory, version))).flat_map(
                 |(memory, version)| {

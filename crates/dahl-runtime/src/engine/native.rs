@@ -143,7 +143,7 @@ unsafe impl Steps for NativeSteps {
     }
 
     fn end(&mut self, store: &mut Store, n: u64) {
-        self.graph.flush_state(store, (self.first + n).checked_sub(1).filter(|_| n > 0));
+        self.graph.flush_state(store, self.first, n);
         self.graph.advance_state(store, n);
         self.lease = None;
     }

@@ -12,8 +12,9 @@ pub(super) struct PlannedReplicas {
     pub blocks: Blocks,
     /// For each block, the memories in which it must be valid when a run begins.
     pub begin: Vec<u32>,
-    /// For each block and age, the memories in which it is valid at the end of a step.
-    pub end: Vec<Vec<u32>>,
+    /// For each block and age, the memories in which it is valid at the end of a step, if a step of the run
+    /// has written this version.
+    end: Vec<Vec<u32>>,
     /// For each buffer, the memories in which anybody touches it.
     pub used: Vec<u32>,
 }
@@ -38,9 +39,19 @@ impl PlannedReplicas {
             }
         }
         for copy in plan.copies() {
+            // The first steps of a run copy what they would have been left by steps before it.
+            begin[copy.block] |= 1 << copy.from;
             used[blocks.blocks[copy.block].buffer] |= 1 << copy.from | 1 << copy.to;
         }
         PlannedReplicas { blocks: blocks.clone(), begin, end: end.to_vec(), used }
+    }
+}
+
+impl PlannedReplicas {
+    /// The memories in which a block of this age is valid after `n` steps of a run. A version that none of
+    /// them had for its own is where it was at the beginning.
+    pub fn valid(&self, block: usize, age: usize, n: u64) -> u32 {
+        if (age as u64) < n { self.end[block][age] } else { self.begin[block] }
     }
 }
 
