@@ -414,8 +414,8 @@ impl BoundGraph {
         }
     }
 
-    /// Brings all state back into the host's memory, at the end of a run of `n` steps from `first` on. What is
-    /// the same in other memories stays valid there.
+    /// Brings all state back into the host's memory, at the end of a run of `n` steps from `first` on. What
+    /// is the same in other memories stays valid there.
     pub fn flush_state(&self, store: &mut Store, first: u64, n: u64) {
         for (buffer, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };

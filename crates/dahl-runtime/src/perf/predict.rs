@@ -142,7 +142,7 @@ pub fn predict(
         return Err(Error::new(ErrorKind::Plan, message));
     }
     let estimates = estimates(lowered, plan, machine, models);
-    let edges: Vec<Edge> = plan.task_edges(lowered);
+    let edges: Vec<Edge> = plan.task_edges(lowered, true);
     let copying = copying_seconds(lowered, plan, machine);
     let n_tasks = lowered.tasks().len();
     let (lists, depth) = match plan.order() {

@@ -171,8 +171,9 @@ impl Plan {
         [&lowered.edges[..], &self.copies.edges[..], &self.memory_edges[..]].concat()
     }
 
-    /// All edges between tasks alone: whatever waits for a copy waits for the task that it is made before.
-    pub fn task_edges(&self, lowered: &Lowered) -> Vec<Edge> {
+    /// The edges between tasks alone. What a copy waits for, the task waits for that it is made before. What
+    /// waits for a copy alone is left out, unless copies count as parts of their tasks.
+    pub(crate) fn task_edges(&self, lowered: &Lowered, copies_are_parts: bool) -> Vec<Edge> {
         if self.copies().is_empty() {
             return self.edges(lowered);
         }
@@ -181,8 +182,9 @@ impl Plan {
             Some(copy) => self.copies()[copy].before,
             None => node,
         };
-        let of_tasks = |edge: Edge| Edge { from: task(edge.from), to: task(edge.to), ..edge };
-        let mut edges: Vec<Edge> = self.edges(lowered).into_iter().map(of_tasks).collect();
+        let mut edges = self.edges(lowered);
+        edges.retain(|edge| copies_are_parts || (edge.from as usize) < n_tasks);
+        edges.iter_mut().for_each(|edge| (edge.from, edge.to) = (task(edge.from), task(edge.to)));
         edges.retain(|edge| edge.from != edge.to || edge.distance > 0);
         edges.sort_unstable();
         edges.dedup();
