@@ -157,7 +157,7 @@ impl Runner {
         self.failure.set(error);
     }
 
-    /// Keeps note of what every worker is doing, also where nothing is traced, for [`Runner::looks`].
+    /// Keeps note of what every worker is doing, also where nothing is traced, for whoever watches.
     pub fn watch(&self) {
         self.recorders.iter().for_each(|recorder| recorder.0.watch());
     }
