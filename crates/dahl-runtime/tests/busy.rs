@@ -7,18 +7,9 @@ mod turn;
 use dahl_runtime::engine::{Action, Lookout, Pool, Session, Store, Workspace};
 use dahl_runtime::machine::{Machine, n_cores};
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn::Turn;
-
-fn plans(turn: &Turn, machine: &Machine) -> [Plan; 4] {
-    let lowered = &turn.lowered;
-    let open = |policy| Plan::open(lowered, machine, policy).unwrap();
-    let (floating, fixed) =
-        (Plan::heuristic(lowered, machine).unwrap(), Plan::fixed(lowered, machine).unwrap());
-    [floating, fixed, open(SchedulerKind::Eager), open(SchedulerKind::Steal)]
-}
+use turn::{Turn, plans};
 
 /// Numbers that look drawn.
 fn drawn(state: &mut u64) -> u64 {

@@ -11,20 +11,12 @@ use dahl_runtime::machine::{HOST, Kind, Machine};
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 use std::sync::Arc;
-use turn::Turn;
+use turn::{Turn, plans};
 
 fn machines() -> impl Iterator<Item = Machine> {
     let plain = [1, 2, 4].map(Machine::with_workers);
     let test = [1, 2, 4].map(|workers| Machine::with_workers(workers).with_test_unit());
     plain.into_iter().chain(test)
-}
-
-fn plans(turn: &Turn, machine: &Machine) -> [Plan; 4] {
-    let lowered = &turn.lowered;
-    let open = |policy| Plan::open(lowered, machine, policy).unwrap();
-    let (floating, fixed) =
-        (Plan::heuristic(lowered, machine).unwrap(), Plan::fixed(lowered, machine).unwrap());
-    [floating, fixed, open(SchedulerKind::Eager), open(SchedulerKind::Steal)]
 }
 
 #[test]

@@ -45,9 +45,7 @@ impl PlannedReplicas {
         }
         PlannedReplicas { blocks: blocks.clone(), begin, end: end.to_vec(), used }
     }
-}
 
-impl PlannedReplicas {
     /// The memories in which a block of this age is valid after `n` steps of a run. A version that none of
     /// them had for its own is where it was at the beginning.
     pub fn valid(&self, block: usize, age: usize, n: u64) -> u32 {

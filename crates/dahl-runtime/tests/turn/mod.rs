@@ -13,7 +13,9 @@ use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs, for_each_index
 use dahl_runtime::engine::{Pool, Session, Store};
 use dahl_runtime::graph::{Cut, CutOptions};
 use dahl_runtime::graph::{Graph, Lowered, Var, lower};
+use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
+use dahl_runtime::schedule::SchedulerKind;
 
 /// `y[i,j] = x[j,i] + 1`; fails on purpose where an element is 1000, panics where it is 2000.
 static TURN: Codelet = Codelet::new(
@@ -119,4 +121,13 @@ impl Turn {
             },
         )
     }
+}
+
+/// A plan for each way in which tasks come to workers.
+pub fn plans(turn: &Turn, machine: &Machine) -> [Plan; 4] {
+    let lowered = &turn.lowered;
+    let open = |policy| Plan::open(lowered, machine, policy).unwrap();
+    let (floating, fixed) =
+        (Plan::heuristic(lowered, machine).unwrap(), Plan::fixed(lowered, machine).unwrap());
+    [floating, fixed, open(SchedulerKind::Eager), open(SchedulerKind::Steal)]
 }
