@@ -50,15 +50,20 @@ pub(crate) type Algorithms = fn(&CallSpec, SampleOrder) -> Vec<Algorithm>;
 /// What a call of an implementation takes, from functions for `f32` and `f64`: words joined by `+`, each
 /// once. Empty for the reference, which has no choice.
 pub(crate) fn words(implementation: &Implementation, spec: &CallSpec, of: [Algorithms; 2]) -> String {
-    let order = match implementation.name {
-        "lanes" => SampleOrder::Lanes,
-        "flat" => SampleOrder::Rows,
-        _ => return String::new(),
-    };
+    let Some(order) = order_of(implementation) else { return String::new() };
     let mut chosen = of[usize::from(implementation.dtype == Dtype::F64)](spec, order);
     chosen.sort_unstable();
     chosen.dedup();
     chosen.into_iter().map(Algorithm::word).collect::<Vec<_>>().join("+")
+}
+
+/// How samples lie for an implementation that has a choice; none for the reference.
+pub(crate) fn order_of(implementation: &Implementation) -> Option<SampleOrder> {
+    match implementation.name {
+        "lanes" => Some(SampleOrder::Lanes),
+        "flat" => Some(SampleOrder::Rows),
+        _ => None,
+    }
 }
 
 /// `.algorithms(algorithms!(lanes::algorithms))`: a function of both element types that says which algorithms

@@ -52,6 +52,7 @@ mod small_batch;
 mod math;
 mod real;
 mod reduce;
+mod scratch;
 pub mod simd;
 mod sums;
 mod update;

@@ -4,7 +4,6 @@ use super::math;
 use super::simd::{Kernel, dispatch};
 use dahl_runtime::array::Element;
 use dahl_runtime::codelet::{Call, Pieces, PiecesMut, View, ViewMut};
-use std::cell::Cell;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 /// An element type that operations compute in: `f32` or `f64`.
@@ -85,15 +84,9 @@ pub(crate) trait Real:
     fn map_flat(call: &Call<'_>, f: impl Fn(Self::Lanes) -> Self::Lanes);
     /// [`Call::map2_flat`] in pieces of one lane vector.
     fn map2_flat(call: &Call<'_>, f: impl Fn(Self::Lanes, Self::Lanes) -> Self::Lanes);
-    /// Lends memory in lanes, aligned to cache lines, with anything in it. The thread keeps it for the next
-    /// call.
-    fn scratch<R>(len: usize, f: impl FnOnce(&mut [Self::Lanes]) -> R) -> R;
     /// Runs a kernel with the best instruction set of this machine.
     fn dispatch<K: Kernel<Self>>(kernel: K) -> K::Output;
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 macro_rules! real {
     ($real:ident, $lanes:literal, $exp:ident, $ln:ident) => {
@@ -213,25 +206,6 @@ macro_rules! real {
             #[inline(always)]
             fn map2_flat(call: &Call<'_>, f: impl Fn(Self::Lanes, Self::Lanes) -> Self::Lanes) {
                 call.map2_flat(f);
-            }
-
-            fn scratch<R>(len: usize, f: impl FnOnce(&mut [Self::Lanes]) -> R) -> R {
-                thread_local! {
-                    static KEPT: Cell<Vec<$real>> = const { Cell::new(Vec::new()) };
-                }
-                if len == 0 {
-                    return f(&mut []);
-                }
-                let mut kept = KEPT.take();
-                // One vector more, so that there is room to begin at a cache line.
-                let most = (len + 1) * $lanes;
-                if kept.len() < most {
-                    kept.resize(most, 0.0);
-                }
-                let first = kept.as_ptr().align_offset(LINE).min($lanes);
-                let result = f(Self::lanes_mut(&mut kept[first..first + len * $lanes]));
-                KEPT.set(kept);
-                result
             }
 
             fn dispatch<K: Kernel<Self>>(kernel: K) -> K::Output {

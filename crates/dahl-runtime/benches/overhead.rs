@@ -77,9 +77,9 @@ fn cpu_nanos() -> f64 {
 /// The kernel, called through the same function pointer by one thread.
 fn bare_call() {
     let spec = CallSpec::default();
-    // SAFETY: there is no argument whose memory one would have to vouch for.
+    // SAFETY: there is no memory that one would have to vouch for.
     #[expect(unsafe_code, reason = "makes the call that an engine would make")]
-    let call = unsafe { Call::new(&spec, &[]) };
+    let call = unsafe { Call::new(&spec, &[], &mut []) };
     let kernel: Kernel = black_box(empty);
     measure("bare call", || (0..N_TASKS).try_for_each(|_| black_box(kernel)(&call)))
         .expect("an empty kernel succeeds");

@@ -25,6 +25,7 @@ use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::ptr::slice_from_raw_parts_mut;
 use std::time::Instant;
 
 const ALIGN: usize = 64;
@@ -121,6 +122,8 @@ struct Step {
     /// The address of each buffer; that of a temporary in a heap is set when it is allocated.
     addresses: Vec<*mut u8>,
     temporaries: Temporaries,
+    /// What kernels need while they run.
+    scratch: Block,
     /// What outlives steps, and ports and outputs, by the name of the array.
     kept: HashMap<String, Block>,
     batch: usize,
@@ -158,7 +161,7 @@ impl Step {
             "planned" => {
                 // Ports and outputs come first in a plan, and have memory of their own here.
                 let (memory, rings) = (planned.plan.memory(HOST), planned.memory_profile(HOST).ring_bytes);
-                place(lowered, &mut addresses, memory.bytes - rings, |buffer| {
+                place(lowered, &mut addresses, memory.buffer_bytes() - rings, |buffer| {
                     memory.offsets[buffer].expect("a temporary has an offset") - rings
                 })
             }
@@ -175,7 +178,8 @@ impl Step {
             _ => lifetimes(lowered, &order),
         };
         let new_faults = page_faults() - before;
-        Step { order, addresses, temporaries, kept, batch, number: 0, new_faults, planned }
+        let scratch = Block::zeroed(planned.plan.memory(HOST).unit_scratch_bytes);
+        Step { order, addresses, temporaries, scratch, kept, batch, number: 0, new_faults, planned }
     }
 
     /// The memory of a port or an output.
@@ -215,8 +219,11 @@ impl Step {
             arguments.extend(task.places.iter().map(|place| address(place.buffer, place.offset)));
             // SAFETY: every buffer is as large as lowering asks for and lives until its last task; tasks are
             // executed one at a time in an order that the plan allows, so nobody else uses what this one
-            // writes.
-            let call = unsafe { Call::new(&task.spec, &arguments) };
+            // writes, nor the scratch, which is as large as the largest task needs.
+            let call = unsafe {
+                let scratch = slice_from_raw_parts_mut(self.scratch.pointer, task.scratch_bytes);
+                Call::new(&task.spec, &arguments, scratch)
+            };
             (task.kernel)(&call).expect("the kernel succeeds");
             if let Temporaries::Heap { end, now, .. } = &mut self.temporaries {
                 end[at].iter().for_each(|buffer| drop(now.remove(buffer)));

@@ -3,6 +3,7 @@
 use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::real::Real;
+use crate::scratch;
 use crate::small_batch::SampleOrder;
 use crate::window::Window;
 use dahl_runtime::Result;
@@ -23,6 +24,15 @@ pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     }
     let parts = order.parts::<T>(spec.args[3].region.shape()[0]);
     parts.map(|samples| form::<T>(spec, order, samples.len()).algorithm()).collect()
+}
+
+/// Vectors of scratch that a call may take.
+pub(crate) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    if is_too_large(spec) {
+        return 0;
+    }
+    let parts = order.parts::<T>(spec.args[3].region.shape()[0]);
+    parts.map(|samples| form::<T>(spec, order, samples.len()).scratch_len()).max().unwrap_or(0)
 }
 
 /// The convolution of so many samples, without its data.
@@ -58,7 +68,7 @@ pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Fin
         return false;
     }
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
-    let mut y = call.output::<T>(0);
+    let (mut y, scratch) = (call.output::<T>(0), scratch::of_call::<T>(call));
     let shapes = [x.region().shape(), y.region().shape()];
     let [x_len, y_len] = shapes.map(|shape| shape[1..].iter().product::<usize>());
     let n_samples = y.region().shape()[0];
@@ -71,6 +81,6 @@ pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Fin
             finish,
             ..form(call.spec(), order, samples.len())
         };
-        convolution.run(&mut y[order.range::<T>(&samples, y_len)])
+        convolution.run(&mut y[order.range::<T>(&samples, y_len)], scratch)
     })
 }

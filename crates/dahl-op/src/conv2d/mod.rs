@@ -22,7 +22,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1))
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 super::forms! {
     /// Convolution of images `x[n,c,y,x]` with kernels `w[k,c,y,x]`, plus a bias per kernel.

@@ -3,6 +3,7 @@
 use super::form::Form;
 use super::lanes::form;
 use crate::real::Real;
+use crate::scratch;
 use crate::small_batch::{Flat, SampleOrder};
 use dahl_runtime::Result;
 use dahl_runtime::codelet::Call;
@@ -15,7 +16,8 @@ pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
     if !call.accumulate() {
         to.fill(T::default());
     }
-    if add_small_batch(&form, (x.contiguous(), dy.contiguous(), form.n_samples), to) {
+    let samples = (x.contiguous(), dy.contiguous(), form.n_samples);
+    if add_small_batch(&form, samples, to, scratch::of_call::<T>(call)) {
         return Ok(());
     }
     drop(dw);
@@ -28,11 +30,12 @@ pub(super) fn add_small_batch<T: Real>(
     form: &Form,
     (x, dy, n_samples): (&[T], &[T], usize),
     dw: &mut [T],
+    scratch: &mut [T::Lanes],
 ) -> bool {
     let Some(gradient) = form.small_batch(x, n_samples) else { return false };
     let len = form.channels[0] * form.rows.outputs.len() * form.columns.outputs.len();
     let gradients = |flat: &Flat, sample, to: &mut [_]| {
         flat.outputs_of::<T>(dy, form.order.place::<T>(sample, len), to);
     };
-    gradient.add(gradients, |_, _| {}, dw)
+    gradient.add(gradients, |_, _| {}, dw, scratch)
 }

@@ -6,8 +6,10 @@ use crate::convolve::Axis;
 use crate::real::Real;
 use crate::small_batch::{self, SampleOrder};
 use crate::winograd;
+use crate::winograd::weight_gradient::Gradients;
 use dahl_runtime::array::Shape;
 use dahl_runtime::codelet::CallSpec;
+use std::ops::Range;
 
 /// The gradient of some weights.
 pub(crate) struct Form {
@@ -26,6 +28,11 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// Rows and columns of taps.
+    pub(crate) fn taps(&self) -> (&Range<usize>, &Range<usize>) {
+        (&self.rows.taps, &self.columns.taps)
+    }
+
     /// Which algorithm so many samples take, unless values are infinite or very large; none of the quicker
     /// ones if it is `other`.
     pub(crate) fn algorithm<T: Real>(&self, n_samples: usize, other: Algorithm) -> Algorithm {
@@ -37,6 +44,23 @@ impl Form {
             Algorithm::Winograd5
         } else {
             other
+        }
+    }
+
+    /// Vectors of scratch that an algorithm takes for so many samples, with gradients such as `G`.
+    pub(crate) fn scratch_len<T: Real, G: Gradients<T>>(
+        &self,
+        algorithm: Algorithm,
+        n_samples: usize,
+    ) -> usize {
+        match algorithm {
+            Algorithm::SmallBatch => {
+                self.small_batch::<T>(&[], n_samples).map_or(0, |gradient| gradient.scratch_len())
+            }
+            Algorithm::Winograd5 => {
+                self.winograd::<T>(&[], n_samples).map_or(0, |gradient| gradient.scratch_len::<G>())
+            }
+            _ => 0,
         }
     }
 

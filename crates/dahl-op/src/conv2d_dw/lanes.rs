@@ -9,6 +9,7 @@ use super::form::{Form, has_whole};
 use crate::algorithm::Algorithm;
 use crate::convolve::Axis;
 use crate::real::Real;
+use crate::scratch;
 use crate::simd::{Kernel, Simd};
 use crate::small_batch::SampleOrder;
 use crate::sums::across;
@@ -23,6 +24,16 @@ pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     let form = form(spec, order);
     let parts = order.parts::<T>(form.n_samples);
     parts.map(|samples| form.algorithm::<T>(samples.len(), Algorithm::Direct)).collect()
+}
+
+/// Vectors of scratch that a call may take.
+pub(super) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    let form = form(spec, order);
+    let of_part = |samples: Range<usize>| {
+        let algorithm = form.algorithm::<T>(samples.len(), Algorithm::Direct);
+        form.scratch_len::<T, Full<'_, T>>(algorithm, samples.len())
+    };
+    order.parts::<T>(form.n_samples).map(of_part).max().unwrap_or(0)
 }
 
 /// What a call computes.
@@ -45,7 +56,7 @@ pub(super) fn form(spec: &CallSpec, order: SampleOrder) -> Form {
 pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
     let form = &form(call.spec(), SampleOrder::Lanes);
     let (x, dy) = (call.input::<T>(0), call.input::<T>(1));
-    let mut dw = call.output::<T>(0);
+    let (mut dw, scratch) = (call.output::<T>(0), scratch::of_call::<T>(call));
     let (x, dy, dw) = (x.contiguous(), dy.contiguous(), dw.contiguous());
     if !call.accumulate() {
         dw.fill(T::default());
@@ -57,11 +68,11 @@ pub(super) fn conv2d_dw<T: Real>(call: &Call<'_>) -> Result<()> {
         let x = &x[SampleOrder::Lanes.range::<T>(&samples, x_len)];
         let dy = &dy[SampleOrder::Lanes.range::<T>(&samples, dy_len)];
         let is_done = match form.algorithm::<T>(samples.len(), Algorithm::Direct) {
-            Algorithm::SmallBatch => add_small_batch(form, (x, dy, samples.len()), dw),
+            Algorithm::SmallBatch => add_small_batch(form, (x, dy, samples.len()), dw, scratch),
             Algorithm::Winograd5 => {
                 let (height, width) = (form.rows.outputs.len(), form.columns.outputs.len());
                 let full = Full { dy: T::lanes(dy), height, width };
-                form.winograd(x, samples.len()).is_some_and(|gradient| gradient.add(&full, dw))
+                form.winograd(x, samples.len()).is_some_and(|gradient| gradient.add(&full, dw, scratch))
             }
             _ => false,
         };

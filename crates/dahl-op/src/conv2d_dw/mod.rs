@@ -25,7 +25,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 2))
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 super::forms! {
     /// The gradient of a convolution's kernels.

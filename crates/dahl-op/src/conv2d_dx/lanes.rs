@@ -7,6 +7,7 @@
 use crate::algorithm::Algorithm;
 use crate::convolve::{Axis, Convolution, Finish, PlaneSteps, RESIDENT, WeightSteps, is_too_large};
 use crate::real::Real;
+use crate::scratch;
 use crate::small_batch::SampleOrder;
 use crate::window::{Cover, Window};
 use crate::winograd::input_gradient::InputGradient;
@@ -37,6 +38,21 @@ pub(crate) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     order.parts::<T>(form.n_samples).flat_map(of_part).collect()
 }
 
+/// Vectors of scratch that a call may take; also that of `relu_conv2d_dx`.
+pub(crate) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    let form = Form::new(spec);
+    if is_too_large(spec) || form.is_reference(order) {
+        return 0;
+    }
+    let of_part = |samples: Range<usize>| {
+        let winograd = form.winograd::<T>(order, samples.len()).map_or(0, |winograd| winograd.scratch_len());
+        // What is infinite or very large comes to the phases.
+        let phases = form.phases::<T>(order, samples.len()).map(|phase| phase.scratch_len());
+        phases.fold(winograd, usize::max)
+    };
+    order.parts::<T>(form.n_samples).map(of_part).max().unwrap_or(0)
+}
+
 /// The gradient from `dy` and `w`, and what becomes of its sums. Returns whether it was computed; if not, the
 /// reference can.
 pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Finish<'_, T>) -> bool {
@@ -45,7 +61,7 @@ pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Fin
         return false;
     }
     let (dy, w) = (call.input::<T>(0), call.input::<T>(1));
-    let mut dx = call.output::<T>(0);
+    let (mut dx, scratch) = (call.output::<T>(0), scratch::of_call::<T>(call));
     let dy_len = form.n_kernels * form.oys.len() * form.oxs.len();
     let dx_len = form.n_channels * form.rows.len() * form.columns.len();
     let (all_dy, all_dx, w) = (dy.contiguous(), dx.contiguous(), w.contiguous());
@@ -54,12 +70,12 @@ pub(crate) fn convolve<T: Real>(call: &Call<'_>, order: SampleOrder, finish: Fin
         let (dy, finish) = (&all_dy[order.range::<T>(&samples, dy_len)], finish.part(range.clone()));
         let dx = &mut all_dx[range];
         let winograd = form.winograd(order, samples.len()).is_some_and(|winograd| {
-            InputGradient { dy: T::lanes(dy), w, finish, ..winograd }.run(T::lanes_mut(dx))
+            InputGradient { dy: T::lanes(dy), w, finish, ..winograd }.run(T::lanes_mut(dx), scratch)
         });
         winograd
             || form
                 .phases(order, samples.len())
-                .all(|phase| Convolution { x: dy, w, finish, ..phase }.run(dx))
+                .all(|phase| Convolution { x: dy, w, finish, ..phase }.run(dx, scratch))
     })
 }
 

@@ -22,7 +22,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(suits_gradient)
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 super::forms! {
     /// The gradient of a convolution's input.

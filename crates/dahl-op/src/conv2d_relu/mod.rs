@@ -24,7 +24,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1))
-.algorithms(super::algorithm::algorithms!(conv2d::lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(conv2d::lanes::algorithms))
+.scratch(super::scratch::scratch!(conv2d::lanes::scratch_len));
 
 /// What it takes the place of. It always pays: ReLU is nothing beside the multiply-adds, and a pass over `y`
 /// is saved.

@@ -11,6 +11,7 @@ use crate::convolve::{
 };
 use crate::padded::Span;
 use crate::real::Real;
+use crate::scratch::{self, first};
 use crate::simd::Simd;
 use crate::small_batch::{self, SampleOrder};
 use crate::sums::are_finite;
@@ -71,6 +72,17 @@ pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     parts.map(|samples| Pooled { n_samples: samples.len(), ..form.clone() }.algorithm()).collect()
 }
 
+/// Vectors of scratch that a call may take.
+pub(super) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    if is_too_large(spec) {
+        return 0;
+    }
+    let form = Pooled::<T>::form(spec, order);
+    let parts = order.parts::<T>(form.n_samples);
+    let of_part = |samples: Range<usize>| Pooled { n_samples: samples.len(), ..form.clone() }.scratch_len();
+    parts.map(of_part).max().unwrap_or(0)
+}
+
 /// Returns whether it was computed; if not, the reference can.
 fn run<T: Real>(call: &Call<'_>, order: SampleOrder) -> Result<bool> {
     let (x, w, b) = (call.input::<T>(0), call.input::<T>(1), call.input::<T>(2));
@@ -83,13 +95,13 @@ fn run<T: Real>(call: &Call<'_>, order: SampleOrder) -> Result<bool> {
     let job = Pooled { x: x.contiguous(), w: w.contiguous(), b: b.contiguous(), ..form };
     let x_len = job.n_channels * job.rows.len() * job.columns.len();
     let y_len = job.n_kernels * job.pys.len() * job.pxs.len();
-    let (y, arg) = (y.contiguous(), arg.contiguous());
+    let (y, arg, scratch) = (y.contiguous(), arg.contiguous(), scratch::of_call::<T>(call));
     let mut parts = order.parts::<T>(job.n_samples);
     Ok(parts.all(|samples| {
         let range = order.range::<T>(&samples, y_len);
         let x = &job.x[order.range::<T>(&samples, x_len)];
         let part = Pooled { x, n_samples: samples.len(), ..job.clone() };
-        part.run(&mut y[range.clone()], &mut arg[range])
+        part.run(&mut y[range.clone()], &mut arg[range], scratch)
     }))
 }
 
@@ -134,13 +146,34 @@ impl<T: Real> Pooled<'_, T> {
         }
     }
 
+    /// Vectors of scratch that it may take, whatever its data are.
+    fn scratch_len(&self) -> usize {
+        let convolution = self.convolution();
+        let usual = match self.algorithm() {
+            Algorithm::SmallBatch => convolution.flat().map_or(0, |flat| convolution.flat_len(&flat)),
+            Algorithm::Winograd5 => convolution.winograd_len(),
+            _ => 0,
+        };
+        // What is infinite or very large comes to the direct algorithm.
+        if self.order == SampleOrder::Lanes { usual.max(self.copied_len(&self.spans())) } else { usual }
+    }
+
+    /// Vectors of pixels that the direct algorithm copies with zeros around them; none if they need none or
+    /// are many.
+    fn copied_len(&self, spans: &(Span, Span)) -> usize {
+        let n_planes = self.n_samples.div_ceil(T::LANES) * self.n_channels;
+        let n_copied = n_planes.saturating_mul(spans.0.len).saturating_mul(spans.1.len);
+        let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
+        if has_padding && n_copied <= COPIED { n_copied } else { 0 }
+    }
+
     /// All windows. Returns whether they were computed; if not, the reference can.
-    fn run(&self, y: &mut [T], arg: &mut [u8]) -> bool {
+    fn run(&self, y: &mut [T], arg: &mut [u8], scratch: &mut [T::Lanes]) -> bool {
         let is_done = match self.algorithm() {
-            Algorithm::SmallBatch => self.small_batch(y, arg),
+            Algorithm::SmallBatch => self.small_batch(y, arg, scratch),
             Algorithm::Winograd5 => {
                 let windows = Windows { job: self, y: T::lanes_mut(y), arg: T::bytes_mut(arg) };
-                self.convolution().winograd::<_, 5>(windows)
+                self.convolution().winograd::<_, 5>(windows, scratch)
             }
             _ => false,
         };
@@ -149,29 +182,24 @@ impl<T: Real> Pooled<'_, T> {
         }
         let (y, arg) = (T::lanes_mut(y), T::bytes_mut(arg));
         let spans = self.spans();
-        let n_planes = self.n_samples.div_ceil(T::LANES) * self.n_channels;
-        let n_copied = n_planes.saturating_mul(spans.0.len).saturating_mul(spans.1.len);
-        let has_padding = !(spans.0.is_inside() && spans.1.is_inside());
+        let n_copied = self.copied_len(&spans);
         // An infinite weight times the zero of padding would be NaN.
-        let is_copied = has_padding && (1..=COPIED).contains(&n_copied) && are_finite(self.w);
-        T::scratch(if is_copied { n_copied } else { 0 }, |copied| match is_copied {
-            true => self.copied(&spans, copied).direct(y, arg),
+        match n_copied > 0 && are_finite(self.w) {
+            true => self.copied(&spans, first(scratch, n_copied)).direct(y, arg),
             false => self.direct(y, arg),
-        });
+        }
         true
     }
 
     /// One sample at a time, unless a weight is not finite: says whether it did.
-    fn small_batch(&self, y: &mut [T], arg: &mut [u8]) -> bool {
+    fn small_batch(&self, y: &mut [T], arg: &mut [u8], scratch: &mut [T::Lanes]) -> bool {
         let convolution = &self.convolution();
         let Some(flat) = convolution.flat().filter(|flat| convolution.is_padding_safe(flat)) else {
             return false;
         };
         let (stride, size, n_windows) = (self.stride, self.size, [self.pys.len(), self.pxs.len()]);
-        T::scratch(convolution.flat_len(&flat), |scratch| {
-            let flat = &flat;
-            T::dispatch(small_batch::Pool { convolution, flat, stride, size, n_windows, scratch, y, arg });
-        });
+        let (scratch, flat) = (first(scratch, convolution.flat_len(&flat)), &flat);
+        T::dispatch(small_batch::Pool { convolution, flat, stride, size, n_windows, scratch, y, arg });
         true
     }
 

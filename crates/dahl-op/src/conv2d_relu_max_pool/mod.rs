@@ -42,7 +42,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 1))
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 /// What it takes the place of. Layers record the maximum before ReLU. It pays where pooling is a large part:
 /// a third of the time for `seed`, 6 % for the first convolution of `lenet5`, 2 % for its second.

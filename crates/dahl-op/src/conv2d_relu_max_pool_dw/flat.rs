@@ -3,6 +3,7 @@
 use super::lanes::form;
 use crate::conv2d_relu_max_pool::checked_size;
 use crate::real::Real;
+use crate::scratch;
 use crate::small_batch::{Biases, Flat, SampleOrder, Unpool};
 use crate::sums::Rows;
 use dahl_runtime::Result;
@@ -40,6 +41,7 @@ fn add<T: Real>(call: &Call<'_>) -> Result<bool> {
             T::dispatch(Biases { gradients: T::flat(gradients), rows, sums: &mut *biases });
         }
     };
+    let scratch = scratch::of_call::<T>(call);
     let gradient = form.small_batch(x.contiguous(), form.n_samples);
-    Ok(gradient.is_some_and(|gradient| gradient.add(gradients, add_biases, to)))
+    Ok(gradient.is_some_and(|gradient| gradient.add(gradients, add_biases, to, scratch)))
 }

@@ -47,7 +47,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(|task| suits_convolution(task, 3))
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 /// What it takes the place of in a first layer, whose input has no gradient.
 pub(super) static FUSION: Fusion = Fusion {

@@ -4,6 +4,7 @@
 use super::block::{Band, Block, Taps};
 use super::{Convolution, Finish, STACK_TAPS};
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{IsWide, Kernel, Simd};
 use std::ops::Range;
 
@@ -22,8 +23,8 @@ struct Cut {
 }
 
 impl<T: Real> Convolution<'_, T> {
-    /// Vectors of `x` that are copied at a time.
-    fn copied_len(&self) -> usize {
+    /// Vectors of `x` that are copied at a time: the scratch of the direct algorithm.
+    pub(super) fn copied_len(&self) -> usize {
         let cut = self.cut();
         if cut.is_copied {
             cut.n_channels * self.n_rows_under(cut.n_rows) * self.columns.inputs.len()
@@ -58,11 +59,8 @@ impl<T: Real> Convolution<'_, T> {
     }
 
     /// All outputs, by the definition.
-    pub(crate) fn direct(&self, y: &mut [T::Lanes]) {
-        T::scratch(self.copied_len(), |scratch| self.bands(y, scratch));
-    }
-
-    fn bands(&self, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+    pub(crate) fn direct(&self, y: &mut [T::Lanes], scratch: &mut [T::Lanes]) {
+        let copied = first(scratch, self.copied_len());
         let is_wide = T::dispatch(IsWide);
         let cut = self.cut();
         let x_plane = self.rows.inputs.len() * self.columns.inputs.len();
@@ -81,9 +79,9 @@ impl<T: Real> Convolution<'_, T> {
                     rows.outputs = outputs.clone();
                     let x = &x[channels.start * x_plane..channels.end * x_plane];
                     let x = if cut.is_copied {
-                        T::dispatch(Copy { convolution: self, x, rows: &under, to: &mut *scratch });
+                        T::dispatch(Copy { convolution: self, x, rows: &under, to: &mut *copied });
                         rows.inputs = under.clone();
-                        &*scratch
+                        &*copied
                     } else {
                         x
                     };

@@ -22,9 +22,8 @@
 //! where samples are too few for vectors of their own.
 //!
 //! Per multiply-add of a full block of 8 channels by 3 columns, 11/24 of a vector is read. Bytes: `x` read
-//! once per call from beyond the second cache, `w` once per band, `y` written once. The copies are the only
-//! memory that it keeps (`Real::scratch`): at most 1 MiB per worker and element type, together with what the
-//! other algorithms put there.
+//! once per call from beyond the second cache, `w` once per band, `y` written once. The copies lie in the
+//! scratch of the call, which has at most 1 MiB for any algorithm, unless single rows of an image are larger.
 //!
 //! Blocks are compiled once per element type and instruction set, not once per codelet or width of kernels.
 
@@ -33,6 +32,7 @@ pub(super) mod block;
 
 use super::algorithm::Algorithm;
 use super::real::Real;
+use super::scratch::first;
 use super::small_batch::{SampleOrder, SmallBatch};
 use super::window::Window;
 use super::winograd::target::Planes;
@@ -185,25 +185,40 @@ impl<T: Real> Convolution<'_, T> {
         }
     }
 
+    /// Vectors of scratch that it may take, whatever its data are.
+    pub(super) fn scratch_len(&self) -> usize {
+        let usual = match self.algorithm() {
+            Algorithm::SmallBatch => self.flat().map_or(0, |flat| self.flat_len(&flat)),
+            Algorithm::Winograd3 | Algorithm::Winograd5 => self.winograd_len(),
+            _ => 0,
+        };
+        // What is infinite or very large comes to the direct algorithm.
+        if self.order == SampleOrder::Lanes { usual.max(self.copied_len()) } else { usual }
+    }
+
     /// Computes it, unless samples are not in lanes and only the reference could: returns whether it did.
-    pub(super) fn run(&self, y: &mut [T]) -> bool {
+    pub(super) fn run(&self, y: &mut [T], scratch: &mut [T::Lanes]) -> bool {
         let is_done = match self.algorithm() {
-            Algorithm::SmallBatch => self.small_batch(y),
-            Algorithm::Winograd3 => self.winograd::<_, 3>(Planes { convolution: self, y: T::lanes_mut(y) }),
-            Algorithm::Winograd5 => self.winograd::<_, 5>(Planes { convolution: self, y: T::lanes_mut(y) }),
+            Algorithm::SmallBatch => self.small_batch(y, scratch),
+            Algorithm::Winograd3 => {
+                self.winograd::<_, 3>(Planes { convolution: self, y: T::lanes_mut(y) }, scratch)
+            }
+            Algorithm::Winograd5 => {
+                self.winograd::<_, 5>(Planes { convolution: self, y: T::lanes_mut(y) }, scratch)
+            }
             _ => false,
         };
         if !is_done && self.order == SampleOrder::Lanes {
-            self.direct(T::lanes_mut(y));
+            self.direct(T::lanes_mut(y), scratch);
         }
         is_done || self.order == SampleOrder::Lanes
     }
 
     /// Computes it one sample at a time, unless a weight is not finite: says whether it did.
-    fn small_batch(&self, y: &mut [T]) -> bool {
+    fn small_batch(&self, y: &mut [T], scratch: &mut [T::Lanes]) -> bool {
         let Some(flat) = self.flat().filter(|flat| self.is_padding_safe(flat)) else { return false };
-        let len = self.flat_len(&flat);
-        T::scratch(len, |scratch| T::dispatch(SmallBatch { convolution: self, flat, y, scratch }));
+        let scratch = first(scratch, self.flat_len(&flat));
+        T::dispatch(SmallBatch { convolution: self, flat, y, scratch });
         true
     }
 
@@ -248,7 +263,7 @@ mod tests {
             planes: PlaneSteps::whole(n, n),
             resident,
         };
-        assert!(convolution.run(&mut y));
+        assert!(convolution.run(&mut y, &mut vec![[f32::NAN; 16]; convolution.scratch_len()]));
         y.iter().map(|value| value.to_bits()).collect()
     }
 

@@ -21,6 +21,11 @@ pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     if has_all(spec) { lanes::algorithms::<T>(spec, order) } else { vec![Algorithm::Reference] }
 }
 
+/// Vectors of scratch that a call may take.
+pub(super) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    if has_all(spec) { lanes::scratch_len::<T>(spec, order) } else { 0 }
+}
+
 /// Whether `y` has the planes of `dx`: not where windows leave pixels out.
 fn has_all(spec: &CallSpec) -> bool {
     spec.args[2].region == spec.args[3].region

@@ -26,7 +26,8 @@ pub static CODELET: Codelet = Codelet::new(
 )
 .samples(sample)
 .few(suits_gradient)
-.algorithms(super::algorithm::algorithms!(lanes::algorithms));
+.algorithms(super::algorithm::algorithms!(lanes::algorithms))
+.scratch(super::scratch::scratch!(lanes::scratch_len));
 
 /// What it takes the place of. It always pays: looking at `y` is nothing beside the multiply-adds, and a pass
 /// over `dx` is saved. With a stride there may be pixels under no window, of which the codelet would not see

@@ -44,7 +44,7 @@ impl<T: Real> Convolution<'_, T> {
         !flat.has_padding() || are_finite(self.w)
     }
 
-    /// Vectors that it needs: pixels, then outputs.
+    /// Vectors of scratch that it needs: pixels, then outputs.
     pub(crate) fn flat_len(&self, flat: &Flat) -> usize {
         flat.pixels_len::<T>(self.n_inputs) + self.n_outputs * flat.n_vectors
     }

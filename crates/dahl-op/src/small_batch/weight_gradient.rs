@@ -9,6 +9,7 @@
 use super::{Flat, SampleOrder};
 use crate::convolve::Axis;
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{Kernel, Simd};
 use crate::sums::all_finite;
 
@@ -72,31 +73,37 @@ impl<'a, T: Real> WeightGradient<'a, T> {
         gradients: impl Fn(&Flat, usize, &mut [T::Lanes]),
         mut look: impl FnMut(&Flat, &[T::Lanes]),
         dw: &mut [T],
+        scratch: &mut [T::Lanes],
     ) -> bool {
-        let n_pixels = self.flat.pixels_len::<T>(self.n_channels);
-        let n_gradients = self.n_kernels * self.flat.n_vectors;
-        T::scratch(n_pixels + n_gradients, |scratch| {
-            let (x, dy) = scratch.split_at_mut(n_pixels);
-            let put = |sample: usize, x: &mut [T::Lanes], dy: &mut [T::Lanes]| {
-                let place = self.order.place::<T>(sample, self.len);
-                self.flat.pixels::<T>(self.x, place, T::flat_mut(x));
-                gradients(&self.flat, sample, dy);
-            };
-            for sample in 0..self.n_samples {
+        let (x, dy) = first(scratch, self.scratch_len()).split_at_mut(self.pixels_len());
+        let put = |sample: usize, x: &mut [T::Lanes], dy: &mut [T::Lanes]| {
+            let place = self.order.place::<T>(sample, self.len);
+            self.flat.pixels::<T>(self.x, place, T::flat_mut(x));
+            gradients(&self.flat, sample, dy);
+        };
+        for sample in 0..self.n_samples {
+            put(sample, x, dy);
+            if !T::dispatch(AreFinite::<T>(x, dy)) {
+                return false;
+            }
+        }
+        for sample in 0..self.n_samples {
+            if self.n_samples > 1 {
                 put(sample, x, dy);
-                if !T::dispatch(AreFinite::<T>(x, dy)) {
-                    return false;
-                }
             }
-            for sample in 0..self.n_samples {
-                if self.n_samples > 1 {
-                    put(sample, x, dy);
-                }
-                T::dispatch(Sample { gradient: self, x, dy, dw: &mut *dw });
-                look(&self.flat, dy);
-            }
-            true
-        })
+            T::dispatch(Sample { gradient: self, x, dy, dw: &mut *dw });
+            look(&self.flat, dy);
+        }
+        true
+    }
+
+    /// Vectors of scratch that it needs: pixels, then gradients.
+    pub(crate) fn scratch_len(&self) -> usize {
+        self.pixels_len() + self.n_kernels * self.flat.n_vectors
+    }
+
+    fn pixels_len(&self) -> usize {
+        self.flat.pixels_len::<T>(self.n_channels)
     }
 }
 

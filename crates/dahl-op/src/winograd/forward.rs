@@ -14,6 +14,7 @@ use super::under::Under;
 use super::weights::Weights;
 use crate::convolve::{Axis, Convolution, RESIDENT, STACK_TAPS};
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{Kernel, Simd, block_sizes};
 use crate::sums::are_moderate;
 use std::ops::Range;
@@ -106,15 +107,19 @@ impl<T: Real> Convolution<'_, T> {
 
     /// Computes a convolution of `W` by `W` taps, unless something is infinite or very large. Says whether it
     /// did.
-    pub(crate) fn winograd<Y: Target<T>, const W: usize>(&self, mut target: Y) -> bool {
+    pub(crate) fn winograd<Y: Target<T>, const W: usize>(
+        &self,
+        mut target: Y,
+        scratch: &mut [T::Lanes],
+    ) -> bool {
         T::dispatch(IsModerate(self)) && {
-            T::scratch(self.winograd_len(), |scratch| self.passes::<_, W>(&mut target, scratch));
+            self.passes::<_, W>(&mut target, first(scratch, self.winograd_len()));
             true
         }
     }
 
-    /// Vectors that it needs: transformed pixels, then weights.
-    fn winograd_len(&self) -> usize {
+    /// Vectors of scratch that it needs: transformed pixels, then weights.
+    pub(crate) fn winograd_len(&self) -> usize {
         let cut = self.winograd_cut();
         cut.pixels_len() + cut.weights_len::<T>()
     }

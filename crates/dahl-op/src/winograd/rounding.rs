@@ -55,8 +55,9 @@ fn errors(
     assert!(convolution.suits_winograd());
     let mut winograd = vec![1.0; n_outputs * n_down * n_across * 32];
     let mut direct = winograd.clone();
-    assert!(convolution.run(&mut winograd));
-    convolution.direct(f32::lanes_mut(&mut direct));
+    let mut scratch = vec![[f32::NAN; 16]; convolution.scratch_len()];
+    assert!(convolution.run(&mut winograd, &mut scratch));
+    convolution.direct(f32::lanes_mut(&mut direct), &mut scratch);
     assert!(winograd != direct, "other roundings");
     let mut squares = [0.0; 2];
     for (at, (&winograd, &direct)) in winograd.iter().zip(&direct).enumerate() {

@@ -4,6 +4,7 @@
 
 use super::spec::{ArgSpec, CallSpec};
 use super::view::{Taken, View, ViewMut};
+use crate::bytes::ALIGN;
 use crate::shape::Element;
 use std::cell::Cell;
 
@@ -11,8 +12,12 @@ use std::cell::Cell;
 pub struct Call<'a> {
     spec: &'a CallSpec,
     pointers: &'a [*mut u8],
+    /// What the kernel may use while it runs.
+    scratch: *mut [u8],
     /// A bit for every output of which the kernel has a view.
     taken: Cell<u64>,
+    /// Whether the kernel has its scratch.
+    has_scratch: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
@@ -26,9 +31,13 @@ impl<'a> Call<'a> {
     /// the tiles may be in use elsewhere. An input may point to the same memory as an output only if
     /// [`CallSpec::in_place`] says so. Engines keep this by executing a graph whose edges order every
     /// conflicting pair.
-    pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8]) -> Self {
+    ///
+    /// `scratch` has the bytes that the codelet [declares](super::Codelet::scratch) for this call, with
+    /// anything in them. It must be aligned to [`ALIGN`] bytes (unless it is empty), initialised, and nobody
+    /// else's for as long as the call lives.
+    pub unsafe fn new(spec: &'a CallSpec, pointers: &'a [*mut u8], scratch: *mut [u8]) -> Self {
         assert_eq!(spec.args.len(), pointers.len(), "one pointer per argument");
-        Call { spec, pointers, taken: Cell::new(0) }
+        Call { spec, pointers, scratch, taken: Cell::new(0), has_scratch: Cell::new(false) }
     }
 
     /// The unchanging part of the call.
@@ -49,6 +58,26 @@ impl<'a> Call<'a> {
     /// Whether accumulating outputs add to what is there.
     pub fn accumulate(&self) -> bool {
         self.spec.accumulate
+    }
+
+    /// The memory that the kernel may use while it runs: as many bytes as its codelet
+    /// [declares](super::Codelet::scratch) for this call, in elements of one type, from a cache line on, with
+    /// anything in them.
+    ///
+    /// # Panics
+    /// If it was asked for before (two would alias), or no whole number of elements was declared.
+    #[expect(clippy::mut_from_ref, reason = "it is given out once")]
+    pub fn scratch<T: Element>(&self) -> &mut [T] {
+        assert!(!self.has_scratch.replace(true), "a kernel takes its scratch once");
+        let bytes = self.scratch.len();
+        if bytes == 0 {
+            return &mut [];
+        }
+        debug_assert!(self.scratch.cast::<u8>().addr().is_multiple_of(ALIGN));
+        assert!(bytes.is_multiple_of(size_of::<T>()), "{bytes} bytes of scratch are no whole elements");
+        // SAFETY: our maker vouched for the bytes, which are aligned for every element type and are values
+        // of each, and they are given out once.
+        unsafe { std::slice::from_raw_parts_mut(self.scratch.cast(), bytes / size_of::<T>()) }
     }
 
     /// The memory of an argument, and what it is.

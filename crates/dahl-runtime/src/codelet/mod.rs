@@ -47,6 +47,8 @@ pub struct Codelet {
     /// Which algorithms an implementation takes for a call, where its kernel chooses by itself; empty where
     /// it does not.
     pub algorithms: fn(&Implementation, &CallSpec) -> String,
+    /// How many bytes of [scratch](Call::scratch) an implementation needs for a call.
+    pub scratch: fn(&Implementation, &CallSpec) -> usize,
     /// The parsed line.
     parsed: OnceLock<Relation>,
 }
@@ -62,8 +64,19 @@ impl Codelet {
         let parsed = OnceLock::new();
         let few = |_: &Work<'_>| true;
         let algorithms = |_: &Implementation, _: &CallSpec| String::new();
-        let (in_place, sample) = (false, None);
-        Codelet { name, line, flops_per_point, implementations, in_place, sample, few, algorithms, parsed }
+        let scratch = |_: &Implementation, _: &CallSpec| 0;
+        Codelet {
+            name,
+            line,
+            flops_per_point,
+            implementations,
+            in_place: false,
+            sample: None,
+            few,
+            algorithms,
+            scratch,
+            parsed,
+        }
     }
 
     /// The same codelet, with a function that draws sample calls.
@@ -83,6 +96,15 @@ impl Codelet {
     /// they look at values, for example whether all are finite, it says what is taken for usual ones.
     pub const fn algorithms(mut self, algorithms: fn(&Implementation, &CallSpec) -> String) -> Self {
         self.algorithms = algorithms;
+        self
+    }
+
+    /// The same codelet, whose kernels need memory while they run: this says how many bytes. A kernel gets as
+    /// many, from whoever calls it, and no more, so it should take its sizes from the same function. It may
+    /// go by nothing that changes from run to run, least of all by values: what is needed is known, and there,
+    /// before the first step.
+    pub const fn scratch(mut self, scratch: fn(&Implementation, &CallSpec) -> usize) -> Self {
+        self.scratch = scratch;
         self
     }
 

@@ -13,7 +13,7 @@ use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, Buffer, BufferKind, Lowered, Place, StateId, TaskId};
-use crate::machine::{HOST, Machine, MemoryId};
+use crate::machine::{HOST, Machine, MemoryId, Unit};
 use crate::plan::{Copy, MemoryPlan, Order, Plan};
 use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use std::ptr;
 /// Room for the addresses of one call.
 struct Addresses(Vec<*mut u8>);
 
-// SAFETY: the addresses are scratch space that is filled and used within one call of `execute`.
+// SAFETY: the addresses are written and used within one call of `execute`.
 unsafe impl Send for Addresses {}
 
 /// One memory: where in its arena each buffer lies, and the address of each buffer during a run.
@@ -32,6 +32,27 @@ struct Memory {
     /// None where the buffer is the store's.
     offsets: Vec<Option<usize>>,
     addresses: Vec<AtomicPtr<u8>>,
+}
+
+/// What the kernels of a worker may use while they run.
+struct Scratch {
+    /// Where it lies in the arena of the worker's memory.
+    offset: usize,
+    /// Its first byte, during a run.
+    address: AtomicPtr<u8>,
+}
+
+impl Scratch {
+    /// That of each worker.
+    fn of_workers(plan: &Plan, machine: &Machine) -> Vec<Self> {
+        let mut n_units = vec![0; machine.memories.len()];
+        let mut scratch = |unit: &Unit| {
+            let offset = plan.memory(unit.memory).scratch_offset(n_units[unit.memory]);
+            n_units[unit.memory] += 1;
+            Scratch { offset, address: AtomicPtr::new(ptr::null_mut()) }
+        };
+        machine.units.iter().map(&mut scratch).collect()
+    }
 }
 
 /// The versions of a buffer, one after the other in memory.
@@ -103,7 +124,10 @@ pub(super) struct BoundGraph {
     /// What is copied in a planned order.
     copies: Vec<Copy>,
     replication: Replication,
-    scratch: PerWorker<Addresses>,
+    /// What each worker has beside the buffers.
+    scratch: Vec<Scratch>,
+    /// Room for the addresses of what each worker calls.
+    addresses: PerWorker<Addresses>,
     /// What a run that was given up worked on: a kernel may still be using it.
     kept: Mutex<Vec<Held>>,
 }
@@ -117,6 +141,7 @@ impl BoundGraph {
         trace_capacity: usize,
         workspace: &Workspace,
     ) -> Result<Self> {
+        plan.check_scratch(lowered, machine)?;
         let (units, n_memories) = (&machine.units, machine.memories.len());
         let memory = |plan: &MemoryPlan| {
             let offsets = plan.offsets.clone();
@@ -152,7 +177,8 @@ impl BoundGraph {
                 (Order::Planned(_), _) => Replication::Planned(PlannedReplicas::new(lowered, plan, machine)),
                 (Order::Open(_), _) => Replication::OnDemand(Coherence::new(lowered)),
             },
-            scratch: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
+            scratch: Scratch::of_workers(plan, machine),
+            addresses: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
             kept: Mutex::new(Vec::new()),
         })
     }
@@ -190,6 +216,10 @@ impl BoundGraph {
                 if let Some(offset) = offset {
                     address.store(base.wrapping_add(*offset), Ordering::Relaxed);
                 }
+            }
+            let workers = self.scratch.iter().zip(&self.memory_of).filter(|(_, of)| **of == memory);
+            for (Scratch { offset, address }, _) in workers {
+                address.store(base.wrapping_add(*offset), Ordering::Relaxed);
             }
         })?;
         self.clear_past(first);
@@ -331,16 +361,18 @@ impl BoundGraph {
         };
         // SAFETY: we are on the thread of `worker`, and kernels do not come back here. The addresses are
         // valid for their tiles: lowering made the buffers large enough and the memory plan gave them room.
-        // Accesses are exclusive where they write: our caller has waited for all edges.
+        // Accesses are exclusive where they write: our caller has waited for all edges. The scratch of this
+        // worker is as large as any task needs that it may execute, by the plan.
         unsafe {
-            self.scratch.with(worker, |Addresses(addresses)| {
+            self.addresses.with(worker, |Addresses(addresses)| {
                 addresses.clear();
                 let of = |place: &Place| {
                     let version = self.versions[place.buffer].number(step, place.age);
                     self.address(memory, place.buffer, version).wrapping_add(place.offset)
                 };
                 addresses.extend(places.iter().map(of));
-                self.runner.call(worker, node, step, addresses);
+                let scratch = self.scratch[worker].address.load(Ordering::Relaxed);
+                self.runner.call(worker, node, step, addresses, scratch);
             });
         }
     }

@@ -15,11 +15,13 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, lock};
 use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::ptr;
 
 /// What is needed to call one task, close together.
 struct Exec {
     kernel: Kernel,
     spec: CallSpec,
+    scratch_bytes: usize,
 }
 
 /// What is needed to speak of one task.
@@ -66,7 +68,11 @@ impl Runner {
     /// A runner that keeps the newest `trace_capacity` events of each worker, and of the program, if it
     /// copies anything.
     pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize, program_copies: bool) -> Self {
-        let exec = |task: &crate::graph::Task| Exec { kernel: task.kernel, spec: task.spec.clone() };
+        let exec = |task: &crate::graph::Task| Exec {
+            kernel: task.kernel,
+            spec: task.spec.clone(),
+            scratch_bytes: task.scratch_bytes,
+        };
         let origin = |task: &crate::graph::Task| Origin {
             name: format!("{task:?}"),
             codelet: task.codelet,
@@ -106,12 +112,21 @@ impl Runner {
     ///
     /// # Safety
     /// The addresses must be as [`Call::new`] asks for: valid for the tiles of the task's arguments, and not
-    /// used by anybody else where the task writes.
+    /// used by anybody else where the task writes. `scratch` must be valid for as many bytes as the task has
+    /// scratch, aligned to [`ALIGN`](crate::bytes::ALIGN), and not used by anybody else meanwhile.
     #[inline(always)]
-    pub unsafe fn call(&self, worker: usize, task: usize, step: u64, addresses: &[*mut u8]) {
+    pub unsafe fn call(
+        &self,
+        worker: usize,
+        task: usize,
+        step: u64,
+        addresses: &[*mut u8],
+        scratch: *mut u8,
+    ) {
         let exec = &self.execs[task];
+        let scratch = ptr::slice_from_raw_parts_mut(scratch, exec.scratch_bytes);
         // SAFETY: the caller vouches for the addresses.
-        let call = unsafe { Call::new(&exec.spec, addresses) };
+        let call = unsafe { Call::new(&exec.spec, addresses, scratch) };
         let recorder = &self.recorders[worker].0;
         let slot = recorder.begin(task as u32, step);
         let outcome = call_kernel(exec.kernel, &call);

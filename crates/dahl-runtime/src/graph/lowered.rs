@@ -114,6 +114,9 @@ pub struct Task {
     pub kernel: Kernel,
     /// The unchanging part of its call.
     pub spec: CallSpec,
+    /// Bytes that its kernel needs while it runs; see
+    /// [`Codelet::scratch`](method@crate::codelet::Codelet::scratch).
+    pub scratch_bytes: usize,
     /// Where the arguments lie.
     pub places: Vec<Place>,
     /// What it touches.
@@ -151,6 +154,7 @@ impl Task {
             position: tile,
             kernel,
             spec: CallSpec::default(),
+            scratch_bytes: 0,
             places: Vec::new(),
             accesses: Vec::new(),
             gathered: Vec::new(),
@@ -215,6 +219,7 @@ impl Task {
             position: tile,
             kernel: |_| Ok(()),
             spec: CallSpec::default(),
+            scratch_bytes: 0,
             places: Vec::new(),
             accesses: Vec::new(),
             gathered: Vec::new(),

@@ -11,8 +11,8 @@ impl Fingerprint {
         Fingerprint::of(Recorded(graph))
     }
 
-    /// The hash of a lowered graph: its buffers, its tasks and what they touch, from which everything else
-    /// follows.
+    /// The hash of a lowered graph: its buffers, its tasks, what they touch and their scratch, from which
+    /// everything else follows.
     pub fn of_lowered(lowered: &Lowered) -> Self {
         let mut hash = Fingerprint::start();
         let mut add = |number: usize| hash.add(number);
@@ -29,6 +29,7 @@ impl Fingerprint {
             }
         }
         for task in lowered.tasks() {
+            add(task.scratch_bytes);
             add(task.accesses.len());
             for access in &task.accesses {
                 let mode = usize::from(access.reads) + 2 * usize::from(access.writes);

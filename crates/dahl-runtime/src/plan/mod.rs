@@ -12,6 +12,7 @@ mod place;
 mod copies;
 mod nodes;
 mod memory;
+mod scratch;
 mod profile;
 mod reuse;
 mod schedule;
@@ -93,16 +94,23 @@ impl Plan {
         let copies = Plan::find_copies(lowered, machine, &order);
         let placement = order.placement().map(|placement| (placement, &copies));
         let (memories, memory_edges) = memory::plan_memories(&Nodes::new(lowered, placement, machine))?;
-        Ok(Plan::of_parts(lowered, order, copies, (memories, memory_edges)))
+        Plan::of_parts(lowered, machine, order, copies, (memories, memory_edges))
     }
 
     fn find_copies(lowered: &Lowered, machine: &Machine, order: &Order) -> Copies {
         order.placement().map_or_else(Copies::default, |placement| copies::find(lowered, placement, machine))
     }
 
-    /// A plan whose copies and memory were planned for this order.
-    fn of_parts(lowered: &Lowered, order: Order, copies: Copies, (memories, memory_edges): Memories) -> Self {
-        Plan { order, copies, memories, memory_edges, lowered: Fingerprint::of_lowered(lowered) }
+    /// A plan whose copies and buffers were planned for this order.
+    fn of_parts(
+        lowered: &Lowered,
+        machine: &Machine,
+        order: Order,
+        copies: Copies,
+        (mut memories, memory_edges): Memories,
+    ) -> Result<Self> {
+        scratch::add_scratch(&mut memories, lowered, order.placement(), machine)?;
+        Ok(Plan { order, copies, memories, memory_edges, lowered: Fingerprint::of_lowered(lowered) })
     }
 
     /// Refuses a graph that this plan was not made for.
@@ -126,7 +134,7 @@ impl Plan {
             let needed = plan.bytes.saturating_add(plan.state_bytes);
             if let Some(limit) = memory.limit_bytes.filter(|&limit| limit < needed) {
                 let message = format!(
-                    "a step needs {needed} bytes with weights and data, and memory {id} has {limit}: use a smaller batch, \
+                    "a step needs {needed} bytes with weights, data and scratch, and memory {id} has {limit}: use a smaller batch, \
                      or a plan that needs less"
                 );
                 return Err(Error::new(ErrorKind::Memory, message));

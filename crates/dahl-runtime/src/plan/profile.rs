@@ -5,8 +5,8 @@
 //! [`MemoryPlan::bytes`](super::MemoryPlan): what lies between the two is lost to gaps, and to tasks of other
 //! workers that could come at another moment.
 
-use super::Planned;
 use super::nodes::users;
+use super::{MemoryPlan, Planned};
 use crate::bytes::ALIGN;
 use crate::graph::{BufferKind, TaskId};
 use crate::machine::MemoryId;
@@ -17,15 +17,17 @@ pub struct MemoryProfile {
     /// Bytes of what is in use all the time: ports and outputs, one version for each step that may be under
     /// way, and whatever else has several versions.
     pub ring_bytes: usize,
+    /// Bytes that kernels may use while they run, on any unit: in use all the time, too.
+    pub scratch_bytes: usize,
     /// All tasks in the order of the plan (as recorded, where it leaves the order open), with the bytes that
-    /// are in use during each, those of the rings included.
+    /// are in use during each, those of rings and scratch included.
     pub in_use: Vec<(TaskId, usize)>,
 }
 
 impl MemoryProfile {
     /// The most bytes that are in use during any task.
     pub fn peak(&self) -> usize {
-        self.in_use.iter().map(|&(_, bytes)| bytes).max().unwrap_or(self.ring_bytes)
+        self.in_use.iter().map(|&(_, bytes)| bytes).max().unwrap_or(self.ring_bytes + self.scratch_bytes)
     }
 }
 
@@ -50,7 +52,7 @@ impl Planned {
         for copy in self.plan.copies() {
             users[blocks.blocks[copy.block].buffer].push(copy.before);
         }
-        let offsets = &self.plan.memory(memory).offsets;
+        let &MemoryPlan { ref offsets, scratch_bytes, .. } = self.plan.memory(memory);
         for (i, (buffer, users)) in self.lowered.buffers.iter().zip(users).enumerate() {
             if offsets[i].is_none() {
                 continue;
@@ -68,11 +70,15 @@ impl Planned {
                 }
             }
         }
-        let mut now = ring_bytes;
+        let mut now = ring_bytes + scratch_bytes;
         let mut at = |(i, &task): (usize, &TaskId)| {
             now = now + begin[i] - end[i];
             (task, now)
         };
-        MemoryProfile { ring_bytes, in_use: sequence.iter().enumerate().map(&mut at).collect() }
+        MemoryProfile {
+            ring_bytes,
+            scratch_bytes,
+            in_use: sequence.iter().enumerate().map(&mut at).collect(),
+        }
     }
 }

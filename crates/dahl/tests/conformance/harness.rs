@@ -5,6 +5,11 @@
 use dahl_runtime::Result;
 use dahl_runtime::array::{Dtype, Layout, Region, Shape};
 use dahl_runtime::codelet::{ArgSpec, Call, CallSpec, Codelet, for_each_index};
+use std::cell::RefCell;
+use std::ptr;
+
+/// Lines behind the scratch of a call.
+const GUARD: usize = 4;
 
 /// A cache line, for the alignment that engines give.
 #[derive(Clone, Copy)]
@@ -118,6 +123,9 @@ pub struct Prepared {
     args: Vec<Arg>,
     pointers: Vec<*mut u8>,
     kernel: fn(&Call<'_>) -> Result<()>,
+    /// What the codelet declares, and a guard behind it that no kernel may touch.
+    scratch: RefCell<Vec<Line>>,
+    scratch_bytes: usize,
 }
 
 impl Prepared {
@@ -135,7 +143,10 @@ impl Prepared {
             in_place: codelet.in_place,
         };
         let pointers = args.iter_mut().map(|arg| arg.memory.as_mut_ptr().cast()).collect();
-        Prepared { spec, args, pointers, kernel: implementation.kernel }
+        let scratch_bytes = (codelet.scratch)(implementation, &spec);
+        // Ones in every bit are NaN, so that a kernel which reads what it has not written shows.
+        let scratch = RefCell::new(vec![Line([0xff; 64]); scratch_bytes.div_ceil(64) + GUARD]);
+        Prepared { spec, args, pointers, kernel: implementation.kernel, scratch, scratch_bytes }
     }
 
     /// Lets argument `to` use the memory of argument `from`: for work in place.
@@ -144,13 +155,20 @@ impl Prepared {
         self.pointers[to] = self.pointers[from];
     }
 
-    /// Runs the kernel.
+    /// Runs the kernel, with as much scratch as its codelet declares and not a byte more.
+    ///
+    /// # Panics
+    /// If the kernel has written behind that.
     pub fn run(&self) -> Result<()> {
+        let mut scratch = self.scratch.borrow_mut();
+        let declared = ptr::slice_from_raw_parts_mut(scratch.as_mut_ptr().cast(), self.scratch_bytes);
         // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout
-        // and aligned to 64 bytes; nothing else touches it meanwhile. `share` is used for elementwise
-        // codelets only.
-        let call = unsafe { Call::new(&self.spec, &self.pointers) };
-        (self.kernel)(&call)
+        // and aligned to 64 bytes; nothing else touches it meanwhile, nor the scratch, which is borrowed.
+        // `share` is used for elementwise codelets only.
+        let outcome = unsafe { (self.kernel)(&Call::new(&self.spec, &self.pointers, declared)) };
+        let guard = &scratch.as_flattened_bytes()[self.scratch_bytes..];
+        assert!(guard.iter().all(|&byte| byte == 0xff), "a kernel wrote behind its scratch");
+        outcome
     }
 
     /// The arguments back.

@@ -11,6 +11,7 @@ use crate::conv2d_dw::form::{Form, has_whole};
 use crate::conv2d_relu_max_pool::checked_size;
 use crate::convolve::Axis;
 use crate::real::Real;
+use crate::scratch;
 use crate::simd::{Kernel, Simd};
 use crate::small_batch::{Flat, SampleOrder, Unpool};
 use crate::sums::all_finite;
@@ -54,6 +55,19 @@ pub(super) fn algorithms<T: Real>(spec: &CallSpec, order: SampleOrder) -> Vec<Al
     parts.map(|samples| job.algorithm(&form, samples.len())).collect()
 }
 
+/// Vectors of scratch that a call may take.
+pub(super) fn scratch_len<T: Real>(spec: &CallSpec, order: SampleOrder) -> usize {
+    let (form, job) = (form(spec, order), Job::<T>::form(spec));
+    // What is infinite or very large comes to the selection of pixels.
+    let selection =
+        if order == SampleOrder::Lanes && job.selects(&form) { job.pairs_len(form.taps()) } else { 0 };
+    let of_part = |samples: Range<usize>| {
+        let algorithm = job.algorithm(&form, samples.len());
+        form.scratch_len::<T, Pooled<'_, T>>(algorithm, samples.len())
+    };
+    order.parts::<T>(form.n_samples).map(of_part).fold(selection, usize::max)
+}
+
 /// What a call computes: the gradient of the convolution by itself, with all of its output.
 pub(super) fn form(spec: &CallSpec, order: SampleOrder) -> Form {
     let [x, dy, dw] = [0, 1, 3].map(|i| &spec.args[i].region);
@@ -91,8 +105,9 @@ pub(super) fn conv2d_relu_max_pool_dw<T: Real>(call: &Call<'_>) -> Result<()> {
         dw.fill(T::default());
         db.fill(T::default());
     }
+    let scratch = scratch::of_call::<T>(call);
     for samples in SampleOrder::Lanes.parts::<T>(job.n_samples) {
-        job.part(samples).add(form, dw);
+        job.part(samples).add(form, dw, scratch);
     }
     if has_bias {
         T::dispatch(Bias { job: &job, db });
@@ -146,8 +161,7 @@ impl<T: Real> Job<'_, T> {
 
     /// Whether pixels are selected instead of gradients, if all are finite.
     fn selects(&self, form: &Form) -> bool {
-        let taps = (&form.rows.taps, &form.columns.taps);
-        self.is_usual() && self.window.stride == 1 && self.has_room(taps)
+        self.is_usual() && self.window.stride == 1 && self.has_room(form.taps())
     }
 
     /// Which algorithm so many samples take, unless values are infinite or very large. The data play no part.
@@ -160,23 +174,22 @@ impl<T: Real> Job<'_, T> {
     }
 
     /// Adds the gradients of weights.
-    fn add(&self, form: &Form, dw: &mut [T]) {
-        let taps = (&form.rows.taps, &form.columns.taps);
+    fn add(&self, form: &Form, dw: &mut [T], scratch: &mut [T::Lanes]) {
         let is_done = match self.algorithm(form, self.n_samples) {
-            Algorithm::SmallBatch => self.add_small_batch(form, dw),
-            Algorithm::Winograd5 => self.add_winograd(form, dw),
+            Algorithm::SmallBatch => self.add_small_batch(form, dw, scratch),
+            Algorithm::Winograd5 => self.add_winograd(form, dw, scratch),
             _ => false,
         };
         // What is very large or not finite comes here from above, too.
         if is_done {
         } else if self.selects(form) && T::dispatch(IsFinite(self)) {
-            self.pairs(taps, dw);
+            self.pairs(form.taps(), dw, scratch);
         } else {
-            T::dispatch(Direct { job: self, taps, dw });
+            T::dispatch(Direct { job: self, taps: form.taps(), dw });
         }
     }
 
-    fn add_small_batch(&self, form: &Form, dw: &mut [T]) -> bool {
+    fn add_small_batch(&self, form: &Form, dw: &mut [T], scratch: &mut [T::Lanes]) -> bool {
         let unpool = Unpool {
             dy: T::flat(self.dy),
             arg: T::flat_bytes(self.arg),
@@ -189,13 +202,13 @@ impl<T: Real> Job<'_, T> {
         let gradients =
             |flat: &Flat, sample, to: &mut [_]| unpool.spread(flat, SampleOrder::Lanes, sample, to);
         let gradient = form.small_batch(T::flat(self.x), self.n_samples);
-        gradient.is_some_and(|gradient| gradient.add(gradients, |_, _| {}, dw))
+        gradient.is_some_and(|gradient| gradient.add(gradients, |_, _| {}, dw, scratch))
     }
 
-    fn add_winograd(&self, form: &Form, dw: &mut [T]) -> bool {
+    fn add_winograd(&self, form: &Form, dw: &mut [T], scratch: &mut [T::Lanes]) -> bool {
         let pooled = Pooled { dy: self.dy, arg: self.arg, height: self.pys.len(), width: self.pxs.len() };
         let gradient = form.winograd(T::flat(self.x), self.n_samples);
-        gradient.is_some_and(|gradient| gradient.add(&pooled, dw))
+        gradient.is_some_and(|gradient| gradient.add(&pooled, dw, scratch))
     }
 }
 

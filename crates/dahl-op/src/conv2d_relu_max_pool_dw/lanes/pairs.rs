@@ -19,6 +19,7 @@ use super::Job;
 use crate::convolve::RESIDENT;
 use crate::padded::{Span, copy_inside};
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{Kernel, Simd};
 use crate::sums::across;
 use std::ops::Range;
@@ -44,26 +45,36 @@ struct TapBlock {
 }
 
 impl<T: Real> Job<'_, T> {
-    /// Whether there is little enough to hold: pixels of a channel with padding around, and its sums.
+    /// Whether there is little enough to hold.
     pub(super) fn has_room(&self, taps: (&Range<usize>, &Range<usize>)) -> bool {
-        let (rows, columns) = self.spans(taps);
+        self.pairs_len(taps) <= RESIDENT
+    }
+
+    /// Vectors of scratch that it needs: pixels of a channel with padding around, and its sums.
+    pub(super) fn pairs_len(&self, taps: (&Range<usize>, &Range<usize>)) -> usize {
         let n_taps = taps.0.len() * taps.1.len();
-        n_taps * self.pys.len() * self.pxs.len() == 0
-            || n_copied(&rows, &columns) + self.n_kernels * n_taps <= RESIDENT
+        if n_taps * self.pys.len() * self.pxs.len() == 0 {
+            return 0;
+        }
+        let (rows, columns) = self.spans(taps);
+        n_copied(&rows, &columns) + self.n_kernels * n_taps
     }
 
     /// Adds to the gradients of all weights.
-    pub(super) fn pairs(&self, (kys, kxs): (&Range<usize>, &Range<usize>), dw: &mut [T]) {
-        let taps = (kys.len(), kxs.len());
+    pub(super) fn pairs(
+        &self,
+        ranges: (&Range<usize>, &Range<usize>),
+        dw: &mut [T],
+        scratch: &mut [T::Lanes],
+    ) {
+        let taps = (ranges.0.len(), ranges.1.len());
         if taps.0 * taps.1 * self.pys.len() * self.pxs.len() == 0 {
             return;
         }
-        let (rows, columns) = self.spans((kys, kxs));
-        let n_copied = n_copied(&rows, &columns);
-        T::scratch(n_copied + self.n_kernels * taps.0 * taps.1, |scratch| {
-            let (copied, totals) = scratch.split_at_mut(n_copied);
-            T::dispatch(PairsKernel { job: self, rows, columns, taps, copied, totals, dw });
-        });
+        let (rows, columns) = self.spans(ranges);
+        let scratch = first(scratch, self.pairs_len(ranges));
+        let (copied, totals) = scratch.split_at_mut(n_copied(&rows, &columns));
+        T::dispatch(PairsKernel { job: self, rows, columns, taps, copied, totals, dw });
     }
 
     /// The rows and columns of pixels under all windows.

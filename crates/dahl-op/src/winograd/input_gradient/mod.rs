@@ -22,6 +22,7 @@ mod write;
 use super::transform::{PIXELS, PRODUCTS, of_taps_both};
 use crate::convolve::Finish;
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{Kernel, Simd};
 use crate::sums::are_moderate;
 use crate::window::Window;
@@ -98,10 +99,9 @@ struct TileRow<'a, T: Real> {
 
 impl<T: Real> InputGradient<'_, T> {
     /// Computes it, unless something is infinite or very large: says whether it did.
-    pub(crate) fn run(&self, dx: &mut [T::Lanes]) -> bool {
-        T::scratch(self.scratch_len(), |scratch| {
-            T::dispatch(InputGradientKernel { gradient: self, dx, scratch })
-        })
+    pub(crate) fn run(&self, dx: &mut [T::Lanes], scratch: &mut [T::Lanes]) -> bool {
+        let scratch = first(scratch, self.scratch_len());
+        T::dispatch(InputGradientKernel { gradient: self, dx, scratch })
     }
 
     /// Whether these taps are 5x5 and it pays: not with few output channels, where the sums at the end take
@@ -136,9 +136,9 @@ impl<T: Real> InputGradient<'_, T> {
         ((WEIGHTS / per_channel).clamp(1, self.n_channels), per_channel)
     }
 
-    /// Vectors that it needs: weights and a band for each channel, a row of tiles of `dy`, and the products
+    /// Vectors of scratch that it needs: weights and a band for each channel, a row of tiles of `dy`, and the products
     /// of a channel of it.
-    fn scratch_len(&self) -> usize {
+    pub(crate) fn scratch_len(&self) -> usize {
         let (n_channels, per_channel) = self.cut();
         let row = 4 * self.n_tiles_along().1 * self.n_kernels;
         n_channels * (per_channel + SHARED * self.n_under()) + row + PRODUCTS * self.n_under()

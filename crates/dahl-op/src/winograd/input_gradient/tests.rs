@@ -41,10 +41,11 @@ fn errors(parts: &Parts, [n_kernels, n_channels]: [usize; 2], accumulate: bool, 
         finish: if is_where { Finish::Where(&y) } else { Finish::Sum },
     };
     let mut dx = vec![1.0; n_pixels * 32];
-    assert!(gradient.run(f32::lanes_mut(&mut dx)), "it pays");
+    let mut scratch = vec![[f32::NAN; 16]; gradient.scratch_len()];
+    assert!(gradient.run(f32::lanes_mut(&mut dx), &mut scratch), "it pays");
     for isa in Isa::available() {
         let mut other = vec![1.0; n_pixels * 32];
-        assert!(isa.force(|| gradient.run(f32::lanes_mut(&mut other))));
+        assert!(isa.force(|| gradient.run(f32::lanes_mut(&mut other), &mut scratch)));
         assert!(dx == other, "{isa}");
     }
     let window = Window { stride: 1, pad: *pad };
@@ -121,7 +122,7 @@ fn what_is_infinite_or_very_large_is_left_to_others() {
             accumulate: false,
             finish: Finish::Sum,
         };
-        gradient.run(f32::lanes_mut(&mut dx))
+        gradient.run(f32::lanes_mut(&mut dx), &mut vec![[f32::NAN; 16]; gradient.scratch_len()])
     };
     for value in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e30, -1e17] {
         assert!(!run(37 * 16 + 3, value), "{value}");

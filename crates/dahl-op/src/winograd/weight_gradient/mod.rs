@@ -35,6 +35,7 @@ pub(crate) use gradients::{Full, Gradients, Pooled};
 
 use crate::convolve::Axis;
 use crate::real::Real;
+use crate::scratch::first;
 use crate::simd::{Kernel, Simd, block_sizes};
 use crate::sums::are_moderate;
 use parts::{Down, Part, Pixels, Tiles, blocks};
@@ -88,30 +89,42 @@ impl<'a, T: Real> WeightGradient<'a, T> {
     }
 
     /// Adds everything to `dw`, unless something is infinite or very large. Returns whether it did.
-    pub(crate) fn add<G: Gradients<T>>(&self, gradients: &G, dw: &mut [T]) -> bool {
+    pub(crate) fn add<G: Gradients<T>>(&self, gradients: &G, dw: &mut [T], scratch: &mut [T::Lanes]) -> bool {
         // What overflows shows in the sums, but where there are several parts, the first are added before the
         // last are known.
         let is_one = self.n_kernels <= MOST_KERNELS && self.n_channels <= MOST_CHANNELS;
         let mut is_moderate = is_one || T::dispatch(Moderate { gradient: self, gradients });
-        let [n_down, n_across] = self.axes.map(|axis| axis.outputs.len().div_ceil(2));
-        for kernels in block_sizes(self.n_kernels, MOST_KERNELS) {
-            for channels in block_sizes(self.n_channels, MOST_CHANNELS) {
-                if !is_moderate {
-                    return false;
-                }
-                let part = Part { kernels: kernels.clone(), channels };
-                let [n_sums, n_pixels, n_values] = part.lens::<T, G>([n_down.min(SIDE), n_across.min(SIDE)]);
-                T::scratch(n_sums + n_pixels + n_values, |scratch| {
-                    let (sums, scratch) = scratch.split_at_mut(n_sums);
-                    let (pixels, values) = scratch.split_at_mut(n_pixels);
-                    sums.fill(T::ZERO_LANES);
-                    self.part(&part, gradients, [&mut *sums, pixels, values]);
-                    is_moderate =
-                        T::dispatch(Taps { part: &part, n_channels: self.n_channels, sums, dw: &mut *dw });
-                });
+        for part in self.parts() {
+            if !is_moderate {
+                return false;
             }
+            let lens @ [n_sums, n_pixels, _] = self.lens::<G>(&part);
+            let (sums, scratch) = first(scratch, lens.iter().sum()).split_at_mut(n_sums);
+            let (pixels, values) = scratch.split_at_mut(n_pixels);
+            sums.fill(T::ZERO_LANES);
+            self.part(&part, gradients, [&mut *sums, pixels, values]);
+            is_moderate = T::dispatch(Taps { part: &part, n_channels: self.n_channels, sums, dw: &mut *dw });
         }
         is_moderate
+    }
+
+    /// Vectors of scratch that it needs with these gradients: those of its largest part.
+    pub(crate) fn scratch_len<G: Gradients<T>>(&self) -> usize {
+        self.parts().map(|part| self.lens::<G>(&part).iter().sum()).max().unwrap_or(0)
+    }
+
+    /// What is computed at a time.
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        let n_channels = self.n_channels;
+        block_sizes(self.n_kernels, MOST_KERNELS).flat_map(move |kernels| {
+            block_sizes(n_channels, MOST_CHANNELS)
+                .map(move |channels| Part { kernels: kernels.clone(), channels })
+        })
+    }
+
+    /// Vectors of sums, pixels and values of gradients of a part.
+    fn lens<G: Gradients<T>>(&self, part: &Part) -> [usize; 3] {
+        part.lens::<T, G>(self.axes.map(|axis| axis.outputs.len().div_ceil(2).min(SIDE)))
     }
 
     /// The sums of products of some channels.

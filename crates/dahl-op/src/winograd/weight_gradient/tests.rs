@@ -46,7 +46,7 @@ impl Example {
         let mut dw = vec![0.0; self.channels[0] * self.channels[1] * WIDTH * WIDTH];
         let (x, axes) = ((f32::lanes(&self.x), self.n_samples), self.axes.each_ref());
         let gradient = WeightGradient::new(&self.channels, x, self.channels, axes).expect("a usual form");
-        assert!(gradient.add(gradients, &mut dw));
+        assert!(gradient.add(gradients, &mut dw, &mut scratch(&gradient, gradients)));
         dw
     }
 
@@ -87,6 +87,11 @@ impl Example {
     }
 }
 
+/// As much scratch as it needs.
+fn scratch<G: Gradients<f32>>(gradient: &WeightGradient<'_, f32>, _: &G) -> Vec<[f32; 16]> {
+    vec![[f32::NAN; 16]; gradient.scratch_len::<G>()]
+}
+
 #[test]
 fn it_rounds_about_as_the_plain_way_does() {
     for (n_samples, channels, pad, image) in [
@@ -125,7 +130,8 @@ fn what_overflows_is_left_alone() {
             let mut dw = vec![1.0; channels[0] * channels[1] * WIDTH * WIDTH];
             let (x, axes) = ((f32::lanes(&example.x), 16), example.axes.each_ref());
             let gradient = WeightGradient::new(&channels, x, channels, axes).expect("a usual form");
-            assert!(!gradient.add(&example.full(&example.full), &mut dw), "{pixel} and {value}");
+            let full = example.full(&example.full);
+            assert!(!gradient.add(&full, &mut dw, &mut scratch(&gradient, &full)), "{pixel} and {value}");
             assert!(dw.iter().all(|&value| value == 1.0));
         }
     }

@@ -8,6 +8,9 @@
 //! its successors. Locks are taken in this order: submission, then one slot, then nothing. Workers never take
 //! the submission lock, so a submitting thread never waits for a kernel, nor a kernel for a submission.
 //!
+//! Kernels that need scratch find it with their worker: whoever is the first to submit a task that needs more
+//! than there is makes it for all workers, and each takes its own before it executes such a task.
+//!
 //! Every wake-up goes through a [`Bell`]: the pool's, after something became ready; `done`, after a task
 //! finished that a thread had marked as watched.
 
@@ -22,10 +25,12 @@ pub(crate) use slots::{Address, MAX_ARGS};
 pub(crate) use templates::{Argument, Request};
 
 use super::bell::Bell;
+use super::memory::allocate;
 use super::pool::{Pool, WorkSource, current_worker};
 use super::queue::Queue;
 use super::runner::call_kernel;
 use super::watchdog::Watch;
+use crate::bytes::Bytes;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
@@ -40,6 +45,7 @@ use failures::Failures;
 use slots::{Body, FEW_SUCCESSORS, FIRST_CHUNK, Slots, Ticket};
 use std::collections::VecDeque;
 use std::panic::Location;
+use std::ptr;
 use std::time::Duration;
 use templates::{Finder, Found, N_TEMPLATES, Template, TemplateId, Templates};
 
@@ -100,6 +106,8 @@ struct Submission {
     preds: Vec<Ticket>,
     /// An empty list for whoever waits next.
     waits: Vec<Ticket>,
+    /// Bytes of scratch that every worker has, or will take before it needs them.
+    scratch_bytes: usize,
 }
 
 #[repr(align(128))]
@@ -107,18 +115,34 @@ struct Worker {
     /// Whether it computes in the host's memory, where submitted tasks are.
     serves: bool,
     recorder: Recorder,
+    /// Scratch for its kernels, from whoever submitted a task that needs more than it has.
+    larger: Mutex<Option<Bytes>>,
     /// Never contended: only the worker takes it, also around kernels, whose panics are caught inside.
-    scratch: Mutex<Scratch>,
+    reused: Mutex<Reused>,
 }
 
 /// What a worker reuses from task to task.
 #[derive(Default)]
-struct Scratch {
+struct Reused {
     /// The call of the last task, and the template it was made from.
     spec: CallSpec,
     template: Option<TemplateId>,
     successors: Vec<u32>,
     freed: Vec<u32>,
+    /// What kernels may use while they run.
+    scratch: Option<Bytes>,
+}
+
+impl Reused {
+    /// So many bytes of scratch: what there is, or what was left in `larger` before the task was submitted.
+    fn scratch(&mut self, bytes: usize, larger: &Mutex<Option<Bytes>>) -> *mut [u8] {
+        let len = |scratch: &Option<Bytes>| scratch.as_ref().map_or(0, Bytes::len);
+        if bytes > len(&self.scratch) {
+            self.scratch = lock(larger).take();
+        }
+        let first = self.scratch.as_ref().map_or(ptr::null_mut(), Bytes::pointer);
+        ptr::slice_from_raw_parts_mut(first, bytes.min(len(&self.scratch)))
+    }
 }
 
 impl Tasks {
@@ -132,12 +156,12 @@ impl Tasks {
                 recorder.watch();
             }
             // Who runs which task differs from round to round; nobody should need more room for it later.
-            let scratch = Mutex::new(Scratch {
+            let reused = Mutex::new(Reused {
                 successors: Vec::with_capacity(FEW_SUCCESSORS),
                 freed: Vec::with_capacity(BATCH),
-                ..Scratch::default()
+                ..Reused::default()
             });
-            Worker { serves: unit.memory == HOST, recorder, scratch }
+            Worker { serves: unit.memory == HOST, recorder, larger: Mutex::new(None), reused }
         };
         Tasks {
             slots: Slots::new(),
@@ -199,6 +223,7 @@ impl Tasks {
         submission.args.clear();
         arguments(&mut submission.args)?;
         let found = submission.finder.find(&self.templates, &request, &submission.args)?;
+        self.make_scratch(submission, self.template(&found).scratch_bytes)?;
         let index = self.take_slot(submission);
         let slot = self.slots.get(index);
         let ticket = self.slots.ticket(index);
@@ -240,6 +265,18 @@ impl Tasks {
             self.push_ready(index);
             self.bell.ring();
         }
+        Ok(())
+    }
+
+    /// Leaves scratch of so many bytes to every worker, unless they have as much.
+    fn make_scratch(&self, submission: &mut Submission, bytes: usize) -> Result<()> {
+        if bytes <= submission.scratch_bytes {
+            return Ok(());
+        }
+        let workers = || self.workers.iter().filter(|worker| worker.serves);
+        let made = workers().map(|_| allocate(bytes)).collect::<Result<Vec<Bytes>>>()?;
+        workers().zip(made).for_each(|(worker, scratch)| *lock(&worker.larger) = Some(scratch));
+        submission.scratch_bytes = bytes;
         Ok(())
     }
 
@@ -395,7 +432,7 @@ impl Tasks {
     }
 
     /// Runs a ready task and everything that follows from its end. Returns a successor to run next.
-    fn run(&self, index: u32, worker: usize, scratch: &mut Scratch) -> Option<u32> {
+    fn run(&self, index: u32, worker: usize, reused: &mut Reused) -> Option<u32> {
         let slot = self.slots.get(index);
         {
             // SAFETY: this worker has found the task ready, and puts the slot on the free list later.
@@ -411,7 +448,7 @@ impl Tasks {
             let outcome = match cause {
                 Some(cause) => Err(cause),
                 None => self
-                    .execute(body, worker, scratch)
+                    .execute(body, worker, reused)
                     .map_err(|error| template.in_context(error).on_worker(worker).at(body.location)),
             };
             self.failures.record(&body.args[template.spec.n_inputs..], outcome);
@@ -419,12 +456,12 @@ impl Tasks {
         let watched = {
             let mut links = lock(&slot.links);
             slot.finish();
-            std::mem::swap(&mut links.successors, &mut scratch.successors);
+            std::mem::swap(&mut links.successors, &mut reused.successors);
             std::mem::take(&mut links.watched)
         };
-        scratch.freed.push(index);
+        reused.freed.push(index);
         let (mut next, mut pushed) = (None, false);
-        for successor in scratch.successors.drain(..) {
+        for successor in reused.successors.drain(..) {
             if self.slots.get(successor).pending.fetch_sub(1, Ordering::AcqRel) == 1 {
                 match next {
                     None => next = Some(successor),
@@ -446,29 +483,31 @@ impl Tasks {
 }
 
 impl Tasks {
-    fn execute(&self, body: &Body, worker: usize, scratch: &mut Scratch) -> Result<()> {
+    fn execute(&self, body: &Body, worker: usize, reused: &mut Reused) -> Result<()> {
         let template = self.template(&body.template);
         let known = match body.template {
             Found::Known(id) => Some(id),
             Found::Own(_) => None,
         };
-        let spec = &mut scratch.spec;
-        if known.is_none() || scratch.template != known {
+        let scratch = reused.scratch(template.scratch_bytes, &self.workers[worker].larger);
+        let spec = &mut reused.spec;
+        if known.is_none() || reused.template != known {
             spec.args.clone_from(&template.spec.args);
             spec.ints.clone_from(&template.spec.ints);
             spec.n_inputs = template.spec.n_inputs;
             spec.accumulate = template.spec.accumulate;
             spec.in_place = template.spec.in_place;
-            scratch.template = known;
+            reused.template = known;
         }
         spec.scalars.clone_from(&body.scalars);
         let pointers = &body.pointers[..body.n_args as usize];
         // SAFETY: `Address` is a transparent wrapper of the pointer. The memory is valid by the contract of
         // `submit`; the tracker has ordered this task after every task that conflicts with it, and the borrow
         // checker keeps the program's own accesses away (`wait`). Inputs and outputs are different arrays.
+        // The scratch is this worker's own, which executes one task at a time.
         let call = unsafe {
             let pointers = std::slice::from_raw_parts(pointers.as_ptr().cast::<*mut u8>(), pointers.len());
-            Call::new(spec, pointers)
+            Call::new(spec, pointers, scratch)
         };
         let kernel = template.implementation.kernel;
         let recorder = &self.workers[worker].recorder;
@@ -484,19 +523,19 @@ impl WorkSource for Tasks {
         if !self.has_work(worker) {
             return false;
         }
-        let mut scratch = lock(&self.workers[worker].scratch);
+        let mut reused = lock(&self.workers[worker].reused);
         let mut next = None;
         for _ in 0..BATCH {
             let Some(index) = next.take().or_else(|| self.pop_ready()) else { break };
-            next = self.run(index, worker, &mut scratch);
+            next = self.run(index, worker, &mut reused);
         }
         if let Some(index) = next {
             self.push_ready(index);
             self.bell.ring();
         }
-        let n = scratch.freed.len();
+        let n = reused.freed.len();
         if n > 0 {
-            lock(&self.freed.0).append(&mut scratch.freed);
+            lock(&self.freed.0).append(&mut reused.freed);
             self.n_finished.0.fetch_add(n, Ordering::SeqCst);
             // Whoever finishes the last task sees that it is the last, and either sees the waiting thread or
             // is seen by it.

@@ -73,6 +73,8 @@ pub(crate) struct Template {
     tiles: Vec<Shape>,
     /// Points of the iteration space.
     points: usize,
+    /// Bytes that the kernel needs while it runs.
+    pub scratch_bytes: usize,
 }
 
 impl Template {
@@ -102,7 +104,9 @@ impl Template {
         let reads = relation.args().iter().map(|arg| arg.mode != Mode::Write || keeps(arg)).collect();
         let tiles = args.iter().map(|arg| arg.tile).collect();
         let is_best = request.implementation == BEST;
-        Ok(Template { codelet: request.codelet, implementation, spec, is_best, reads, tiles, points })
+        let scratch_bytes = (request.codelet.scratch)(implementation, &spec);
+        let codelet = request.codelet;
+        Ok(Template { codelet, implementation, spec, is_best, reads, tiles, points, scratch_bytes })
     }
 
     fn fits(&self, request: &Request<'_>, args: &[Argument]) -> bool {

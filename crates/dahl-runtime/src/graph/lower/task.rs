@@ -59,6 +59,7 @@ impl<'a> Whole<'a> {
                 in_place: recorded.codelet.in_place,
                 ..CallSpec::default()
             },
+            scratch_bytes: 0,
             places: Vec::new(),
             accesses: Vec::new(),
             gathered: gathered(recorded, points),
@@ -141,6 +142,7 @@ impl Lowering<'_> {
             task.argument(ready.spec, ready.place, access);
         }
         task.algorithm = (whole.recorded.codelet.algorithms)(whole.cut.implementation, &task.spec);
+        task.scratch_bytes = (whole.recorded.codelet.scratch)(whole.cut.implementation, &task.spec);
         self.push(task)
     }
 

@@ -64,7 +64,7 @@ pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &
             return Err(refuse(source, line, message));
         }
     }
-    let plan = Plan::of_parts(&lowered, order, copies, (memories, edges));
+    let plan = Plan::of_parts(&lowered, machine, order, copies, (memories, edges)).map_err(at_step)?;
     checker.copies(&lowered, &plan)?;
     let line = record.memories.first().map_or(record.line, |record| record.line);
     plan.check_machine(machine).map_err(|error| refuse(source, line, error))?;

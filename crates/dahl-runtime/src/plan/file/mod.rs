@@ -8,7 +8,7 @@
 //! step train.64                                one plan per recorded step
 //! graph 9f41…                                  the recorded graph it is for
 //! machine 2 units in memories 0 0              the machine it is for
-//! memory 131072 bytes                          MEM_MAX: what the buffers need; of several memories, `in 0`
+//! memory 131072 bytes                          what buffers need, not scratch; of several memories, `in 0`
 //! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
 //! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
 //! fused 2 conv2d max_pool relu                 each of them that fusion put in, and what it stands for

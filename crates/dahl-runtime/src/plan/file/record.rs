@@ -23,7 +23,7 @@ pub(super) struct StepRecord {
     pub graph: Fingerprint,
     /// The memory of each unit, and the line that says so.
     pub machine: (Vec<MemoryId>, usize),
-    /// MEM_MAX of each memory, or of all alike.
+    /// What buffers need of each memory, or of all alike.
     pub memories: Vec<MemoryRecord>,
     pub arrays: Vec<ArrayRecord>,
     pub tasks: Vec<TaskRecord>,
@@ -257,8 +257,10 @@ impl StepRecord {
                 Some(BufferRecord { line, memory, buffer, name, bytes, offset })
             })
         });
-        let memory =
-            |&(memory, of): &(Option<MemoryId>, &MemoryPlan)| MemoryRecord { line, memory, bytes: of.bytes };
+        let memory = |&(memory, of): &(Option<MemoryId>, &MemoryPlan)| {
+            let bytes = of.buffer_bytes();
+            MemoryRecord { line, memory, bytes }
+        };
         Ok(StepRecord {
             name: escaped(name),
             line,

@@ -9,6 +9,8 @@
 //! are in use from step to step, so nothing shares their memory: rings, and temporary ones that have been
 //! given several. Nor does anything share that of state.
 //!
+//! Scratch of kernels is no buffer and comes last (`scratch.rs`).
+//!
 //! Buffers are placed by first fit, the largest first. For n tasks it takes about n log n steps to know what
 //! comes before what ([`Before`]), and about log n to find the place of a buffer ([`Space`]), unless it and
 //! many others are each touched by hundreds of tasks that do not wait for each other.
@@ -33,7 +35,8 @@ use space::{Life, Space};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Offsets of the buffers in one memory, and how much of it they need.
+/// Offsets of the buffers in one memory, and how much of it a step needs: for buffers, and behind these for
+/// the scratch of each unit that computes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Offset of each buffer in the arena of a run; none where it does not lie in this memory. State has no
@@ -41,10 +44,26 @@ pub struct MemoryPlan {
     pub offsets: Vec<Option<usize>>,
     /// Bytes of that arena: what a step needs beside state, known before it runs.
     pub bytes: usize,
-    /// Bytes without sharing, for comparison.
+    /// The same if no two buffers shared memory, for comparison.
     pub bytes_unshared: usize,
     /// Bytes of state that lie in this memory, too.
     pub state_bytes: usize,
+    /// How many of `bytes` are for what kernels need while they run.
+    pub scratch_bytes: usize,
+    /// How many of those each unit has.
+    pub unit_scratch_bytes: usize,
+}
+
+impl MemoryPlan {
+    /// Bytes of the arena that buffers take.
+    pub fn buffer_bytes(&self) -> usize {
+        self.bytes - self.scratch_bytes
+    }
+
+    /// Where the scratch of a unit lies in the arena, as counted among the units of this memory.
+    pub fn scratch_offset(&self, unit: usize) -> usize {
+        self.buffer_bytes() + unit * self.unit_scratch_bytes
+    }
 }
 
 /// The plan of each memory, and the edges that sharing adds.
