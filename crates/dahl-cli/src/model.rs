@@ -146,11 +146,13 @@ pub fn run(args: &Args) -> Result<Exit> {
         bytes(memory.bytes_unshared as u64),
         count(machine.units.len(), "worker")
     ))?;
-    say(format!(
-        "{} of it as scratch of kernels, {} for each worker",
-        bytes(memory.scratch_bytes as u64),
-        bytes(memory.unit_scratch_bytes as u64)
-    ))?;
+    if memory.scratch_bytes > 0 {
+        say(format!(
+            "{} of it as scratch of kernels, {} for each worker",
+            bytes(memory.scratch_bytes as u64),
+            bytes(memory.unit_scratch_bytes as u64)
+        ))?;
+    }
     Ok(Exit::Done)
 }
 

@@ -45,12 +45,11 @@ pub fn words(planned: &Planned, machine: &Machine) -> String {
         size(profile.ring_bytes),
         count(depth, "step")
     );
-    let _ = writeln!(
-        text,
-        "{} of it as scratch of kernels, {} for each worker",
-        size(memory.scratch_bytes),
-        bytes(memory.unit_scratch_bytes as u64)
-    );
+    if memory.scratch_bytes > 0 {
+        let each = bytes(memory.unit_scratch_bytes as u64);
+        let all = size(memory.scratch_bytes);
+        let _ = writeln!(text, "{all} of it as scratch of kernels, {each} for each worker");
+    }
     let _ = writeln!(text, "{} beside it for weights, optimiser and data", size(memory.state_bytes));
     for (id, all, limit) in memories(planned, machine) {
         let units = machine.units.iter().filter(|unit| unit.memory == id).count();

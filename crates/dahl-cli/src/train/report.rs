@@ -94,12 +94,15 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
         ))?;
     }
     let PlanSummary { n_tasks, bytes: planned, scratch_bytes, bytes_unshared, state_bytes } = report.plan;
+    let scratch = match scratch_bytes {
+        0 => String::new(),
+        some => format!(" {} of it as scratch of kernels,", bytes(some as u64)),
+    };
     say(format!(
-        "memory: a step needs {} for what its {n_tasks} tasks compute ({} if they did not share it), {} of it as scratch of \
-         kernels, besides {} of weights and images",
+        "memory: a step needs {} for what its {n_tasks} tasks compute ({} if they did not share it),{scratch} besides {} of \
+         weights and images",
         bytes(planned as u64),
         bytes(bytes_unshared as u64),
-        bytes(scratch_bytes as u64),
         bytes(state_bytes as u64)
     ))?;
     say(format!(

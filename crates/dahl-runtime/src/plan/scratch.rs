@@ -28,7 +28,11 @@ fn needs(lowered: &Lowered, placement: Option<&Placement>, machine: &Machine) ->
         }
     }
     let n_units = |memory| machine.units.iter().filter(|unit| unit.memory == memory).count();
-    largest.into_iter().enumerate().map(|(memory, bytes)| (n_units(memory), bytes)).collect()
+    let of_memory = |(memory, bytes)| match n_units(memory) {
+        0 => (0, 0),
+        n_units => (n_units, bytes),
+    };
+    largest.into_iter().enumerate().map(of_memory).collect()
 }
 
 /// Gives the units of every memory what their tasks need.
