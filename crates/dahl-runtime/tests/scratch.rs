@@ -121,7 +121,7 @@ fn largest(planned: &Planned, machine: &Machine, memory: usize) -> usize {
     let workers = planned.plan.placement().map(|placement| placement.workers());
     let may_run = |task: usize| match &workers {
         Some(workers) => machine.units[workers[task]].memory == memory,
-        None => true,
+        None => machine.units.iter().any(|unit| unit.memory == memory),
     };
     let tasks = planned.lowered.tasks().iter().enumerate().filter(|(task, _)| may_run(*task));
     tasks.map(|(_, task)| task.scratch_bytes).max().unwrap_or(0)
