@@ -1,9 +1,9 @@
 //! What kernels need while they run: scratch, behind the buffers in the arena of each memory.
 //!
 //! A unit executes one task at a time, so one range for each unit is enough for all of its tasks, as large as
-//! the largest of them asks for. Which tasks these are is known by memory alone: whatever floats is taken over
-//! by any unit of its memory, any other unit there stands in for one that rests, and in an open order any unit
-//! executes any task. So all units of a memory have as much.
+//! the largest of them asks for. Which tasks these are is known by memory alone: whatever floats is taken
+//! over by any unit of its memory, any other unit there stands in for one that rests, and in an open order
+//! any unit executes any task. So all units of a memory have as much.
 //!
 //! It follows from the graph and the order, so plan files say nothing about it, and offsets of buffers are
 //! what they would be without it.
