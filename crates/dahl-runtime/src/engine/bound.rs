@@ -4,7 +4,6 @@
 
 #![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
 
-use super::coherence::{Coherence, Stale};
 use super::local::PerWorker;
 use super::memory::{Held, Store};
 use super::planned::{PlannedReplicas, memories};
@@ -15,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Block, Buffer, BufferKind, Lowered, Place, StateId, TaskId};
 use crate::machine::{HOST, Machine, MemoryId, Unit};
 use crate::plan::{Copy, MemoryPlan, Order, Plan};
+use crate::progress::{Coherence, Stale};
 use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
@@ -316,11 +316,6 @@ impl BoundGraph {
     /// The events of each worker, and of the program, since the last call.
     pub fn take_events(&self) -> Vec<Taken> {
         self.runner.take_events(&self.memory_of)
-    }
-
-    /// The memory that a worker computes in.
-    pub fn memory_of(&self, worker: usize) -> MemoryId {
-        self.memory_of[worker]
     }
 
     /// First byte of a version of a buffer.

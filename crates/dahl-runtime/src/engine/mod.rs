@@ -1,9 +1,9 @@
 //! Engines execute lowered graphs and submitted tasks. `steps.rs` says what an engine is; here is also the
 //! native one, on CPU threads.
 //!
-//! [`Pool`] owns the worker threads. What they work on is a [`WorkSource`]: a planned graph that is replayed
-//! (`replay.rs`), a graph whose tasks are taken as they become ready, by whom a [scheduler](crate::schedule)
-//! decides (`dynamic.rs`), or the tasks that a program submits one by one (`submit/`). All of them run
+//! [`Pool`] owns the worker threads. What they work on is a [`WorkSource`]: a graph that is replayed as
+//! planned or whose tasks are taken as they become ready (`threads.rs`, by the rules of `../progress/`), or
+//! the tasks that a program submits one by one (`submit/`). All of them run
 //! kernels and fail in the same way (`runner.rs`); runs of graphs are traced. A [`Session`] runs the steps of
 //! a graph that an engine has bound (`native.rs`, `bound.rs`: memory and addresses); a [`Store`] holds what
 //! outlives graphs.
@@ -21,15 +21,12 @@ mod workspace;
 mod local;
 mod roster;
 mod busy;
-mod coherence;
 mod planned;
 mod runner;
 pub(crate) mod watchdog;
 mod bound;
 mod waiter;
-mod executor;
-mod replay;
-mod dynamic;
+mod threads;
 mod rings;
 mod steps;
 mod native;

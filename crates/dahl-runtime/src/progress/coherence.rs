@@ -7,7 +7,7 @@
 //! block while others use it, so the lock of a block only keeps two readers from copying at the same time.
 //!
 //! This is for open orders, where nobody knows who needs what until then. In a planned order copies are part
-//! of the plan (`planned.rs`).
+//! of the plan.
 
 use crate::graph::{Block, Blocks, Lowered};
 use crate::machine::{HOST, MAX_MEMORIES, MemoryId};
@@ -19,7 +19,7 @@ use std::ops::Range;
 const LOCKED: u32 = 1 << MAX_MEMORIES;
 
 /// The blocks of a lowered graph and where they are valid.
-pub(super) struct Coherence {
+pub(crate) struct Coherence {
     blocks: Blocks,
     /// For each block, the state of its first version.
     first: Vec<usize>,
@@ -27,7 +27,7 @@ pub(super) struct Coherence {
 }
 
 /// A version of a block that is invalid where it is needed.
-pub(super) struct Stale<'a> {
+pub(crate) struct Stale<'a> {
     pub number: usize,
     pub block: &'a Block,
     pub version: usize,
