@@ -4,6 +4,7 @@
 
 use super::bound::BoundGraph;
 use super::busy::Lookout;
+use super::device::Device;
 use super::memory::Store;
 use super::pool::{Pool, WorkSource};
 use super::rings::Rings;
@@ -28,8 +29,17 @@ pub fn native(machine: &Machine) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(Pool::new(machine)?))
 }
 
+/// The same where some units, by number, are devices; see [`Pool::with_devices`].
+pub fn native_with(
+    machine: &Machine,
+    devices: impl IntoIterator<Item = (usize, Arc<dyn Device>)>,
+) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Pool::with_devices(machine, devices)?))
+}
+
 // SAFETY: replay and dynamic runs execute each task of a released step once, when everything it waits for has
-// happened (see `../progress/`), through `BoundGraph::execute`, which takes addresses from the memory plan.
+// happened (see `../progress/`), through `BoundGraph::execute` or `enqueue`, which take addresses from the
+// memory plan.
 unsafe impl Engine for Pool {
     fn machine(&self) -> &Machine {
         Pool::machine(self)
@@ -50,7 +60,8 @@ unsafe impl Engine for Pool {
         plan.check(lowered)?;
         let machine = Pool::machine(&self);
         plan.check_machine(machine)?;
-        let graph = Arc::new(BoundGraph::new(lowered, plan, machine, trace_capacity, workspace)?);
+        let graph =
+            Arc::new(BoundGraph::new(lowered, plan, (machine, self.devices()), trace_capacity, workspace)?);
         let edges = plan.edges(lowered);
         let n_tasks = lowered.tasks.len();
         let threads = Threads::new(Arc::clone(&graph), &self);
@@ -117,6 +128,11 @@ unsafe impl Steps for NativeSteps {
     fn begin(&mut self, store: &mut Store, first: u64) -> Result<()> {
         self.lease = Some(self.graph.bind(store, first)?);
         self.first = first;
+        if let Some(error) = self.graph.runner.failure() {
+            // A device has refused what was to be copied to it.
+            self.lease = None;
+            return Err(error);
+        }
         // SAFETY: the memory plan has room for all versions of a ring, in memory that the lease keeps.
         unsafe { self.rings.set_addresses(|buffer| self.graph.host_address(buffer)) };
         Ok(())

@@ -1,7 +1,8 @@
 //! Threads that execute a graph: the driver of [progress](crate::progress) in real time.
 //!
 //! What may be executed is decided there; here are the calls, the bell that workers sleep on, the roster that
-//! says who walks whose list, and the program's thread, which waits for steps.
+//! says who walks whose list, and the program's thread, which waits for steps. The thread of a device gives
+//! it what may be executed, and hears of what has ended when it polls (`bound/later.rs`).
 
 #![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
 
@@ -37,15 +38,19 @@ impl Threads {
 
 impl Driver for Threads {
     #[inline(always)]
-    fn has_room(&self, _worker: usize) -> bool {
-        // A thread that polls has nothing else to do.
-        true
+    fn has_room(&self, worker: usize) -> bool {
+        self.program.has_room(worker)
     }
 
     #[inline(always)]
     unsafe fn execute(&self, worker: usize, node: TaskId, step: u64) -> Outcome {
         // SAFETY: a worker polls on its own thread, and the rest is what the caller promises.
-        unsafe { self.program.execute(worker, node as usize, step) };
+        unsafe {
+            if self.program.is_later(worker) {
+                return self.program.enqueue(worker, node, step);
+            }
+            self.program.execute(worker, node as usize, step);
+        }
         Outcome::Done
     }
 
@@ -80,10 +85,17 @@ impl Driver for Threads {
 
 impl WorkSource for Progress<Threads> {
     fn poll(&self, worker: usize) -> bool {
-        Progress::poll(self, worker)
+        let ended = |node, step| self.complete(worker, node, step);
+        let has_ended = self.driver().program.collect(worker, ended);
+        Progress::poll(self, worker) || has_ended
     }
 
     fn has_work(&self, worker: usize) -> bool {
-        Progress::has_work(self, worker)
+        // What has not ended is asked about until it has.
+        self.is_busy(worker) || Progress::has_work(self, worker)
+    }
+
+    fn is_busy(&self, worker: usize) -> bool {
+        self.driver().program.is_busy(worker)
     }
 }

@@ -97,7 +97,6 @@ impl<D: Driver> Progress<D> {
     }
 
     /// A node that the driver began on this worker has ended.
-    #[cfg_attr(not(test), expect(dead_code, reason = "threads execute at once"))]
     pub fn complete(&self, worker: usize, node: TaskId, step: u64) {
         match self {
             Progress::Replay(replay) => replay.complete(node, step),
