@@ -80,6 +80,7 @@ pub mod graph;
 pub mod machine;
 pub mod schedule;
 pub mod plan;
+pub(crate) mod progress;
 pub mod engine;
 pub mod trace;
 pub mod perf;

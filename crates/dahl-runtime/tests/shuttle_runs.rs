@@ -6,7 +6,7 @@
 mod past;
 mod turn;
 
-use dahl_runtime::engine::Pool;
+use dahl_runtime::engine::{Device, Pool, QueueDevice};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
@@ -44,6 +44,43 @@ fn explore_past(iterations: usize, machine: fn() -> Machine, plan: fn(&Past, &Ma
     };
     shuttle::check_random(body, iterations);
     shuttle::check_pct(body, iterations, 3);
+}
+
+/// The same where the last unit finishes later: shuttle decides when.
+fn explore_later(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, &Machine) -> Plan) {
+    let body = move || {
+        let machine = machine();
+        let device = (machine.units.len() - 1, Arc::new(QueueDevice::new().unwrap()) as Arc<dyn Device>);
+        let pool = Arc::new(Pool::with_devices(&machine, [device]).unwrap());
+        let turn = Turn::new(2, 1, 4);
+        let plan = plan(&turn, &machine);
+        let mut session = turn.session(&pool, &plan);
+        for steps in [4, 1] {
+            turn.run(&mut session, steps, 0.0).unwrap();
+        }
+    };
+    shuttle::check_random(body, iterations);
+    shuttle::check_pct(body, iterations, 3);
+}
+
+#[test]
+fn replay_on_a_worker_and_a_unit_that_finishes_later() {
+    explore_later(300, || Machine::with_workers(2).with_test_unit(), fixed);
+}
+
+#[test]
+fn replay_on_a_unit_alone_that_finishes_later() {
+    explore_later(200, || Machine::with_workers(1).with_test_unit(), fixed);
+}
+
+#[test]
+fn eager_on_a_worker_and_a_unit_that_finishes_later() {
+    explore_later(300, || Machine::with_workers(2).with_test_unit(), eager);
+}
+
+#[test]
+fn stealing_on_a_worker_and_a_unit_that_finishes_later() {
+    explore_later(300, || Machine::with_workers(2).with_test_unit(), steal);
 }
 
 fn floating(turn: &Turn, machine: &Machine) -> Plan {

@@ -4,12 +4,15 @@ use dahl_runtime::Result;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
-use dahl_runtime::engine::{Pool, Session, Store, native};
+use dahl_runtime::engine::{
+    Delay, Device, Engine, Pool, QueueDevice, QueueOptions, Session, Store, native, native_with,
+};
 use dahl_runtime::graph::{Cut, CutOptions, Graph, Lowered, StateId, lower};
 use dahl_runtime::machine::{HOST, Kind, Machine};
 use dahl_runtime::plan::{Plan, Schedule};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// `y[i] = t[i] + w[i]`, and `w[i] += t[i]`, each for itself.
 static SUM: Codelet = Codelet::new("sum", "t[i] w[i] -> y[i]", 1.0, &[reference(sum)]);
@@ -85,16 +88,34 @@ fn machines() -> Vec<Machine> {
     vec![Machine::with_workers(1).with_test_unit(), two, three]
 }
 
+/// Each machine as it is, and with its last unit a device that finishes later.
+fn engines() -> impl Iterator<Item = Arc<dyn Engine>> {
+    machines().into_iter().flat_map(|machine| {
+        let last = machine.units.len() - 1;
+        let delay = Delay::Random(Duration::from_micros(100));
+        let device = QueueDevice::with_options(QueueOptions { delay, ..QueueOptions::default() }).unwrap();
+        let later = native_with(&machine, [(last, Arc::new(device) as Arc<dyn Device>)]);
+        [native(&machine).unwrap(), later.unwrap()]
+    })
+}
+
 #[test]
 fn only_what_was_written_moves() {
-    for machine in machines() {
+    for engine in engines() {
+        let machine = engine.machine();
         for schedule in Schedule::ALL {
             let mut step = Step::new();
-            let plan = schedule.plan(&step.lowered, &machine).unwrap();
-            let engine = native(&machine).unwrap();
+            let plan = schedule.plan(&step.lowered, machine).unwrap();
             let session = || Session::new(&engine, &step.lowered, &plan, 1 << 10).unwrap();
             let (mut first, mut second) = (session(), session());
             let copied = step.run(&mut first, 5, 0);
+            for (memory, planned) in plan.memories().iter().enumerate().skip(1) {
+                let taken = step.store.replica_bytes(memory);
+                match plan.placement() {
+                    Some(_) => assert_eq!(taken, planned.state_bytes),
+                    None => assert!(taken <= planned.state_bytes, "{taken} of {}", planned.state_bytes),
+                }
+            }
             if machine.units.len() == 1 {
                 assert_eq!(copied.get("state table"), Some(&(8 * N)), "once: {copied:?}");
             }
@@ -133,4 +154,26 @@ fn a_pool_of_a_machine_with_fewer_memories_does_not_use_old_copies() {
     assert_eq!(step.store.replica_bytes(HOST), 0);
     assert!(step.run(&mut plain, 3, 3).is_empty());
     step.run(&mut apart, 3, 6);
+}
+
+#[test]
+fn a_device_does_not_use_copies_in_the_memory_of_another() {
+    let mut step = Step::new();
+    let machine = Machine::with_workers(1).with_test_unit();
+    let devices: Vec<Arc<QueueDevice>> = (0..2).map(|_| Arc::new(QueueDevice::new().unwrap())).collect();
+    let on = |device: &Arc<QueueDevice>| vec![(0, Arc::clone(device) as Arc<dyn Device>)];
+    let session = |devices: Vec<(usize, Arc<dyn Device>)>| {
+        let plan = Plan::fixed(&step.lowered, &machine).unwrap();
+        Session::new(&native_with(&machine, devices).unwrap(), &step.lowered, &plan, 1 << 10).unwrap()
+    };
+    let mut sessions = [session(on(&devices[0])), session(Vec::new()), session(on(&devices[1]))];
+    let arenas = [devices[0].used_bytes(), devices[1].used_bytes()];
+    for round in 0..6 {
+        let session = &mut sessions[round % 3];
+        let copied = step.run(session, 2, 2 * round as u64);
+        assert_eq!(copied.get("state table"), Some(&(8 * N)), "each has its own: {copied:?}");
+        let replicas = |of: usize| devices[of].used_bytes() - arenas[of];
+        let expected = if round % 3 == 1 { 0 } else { 2 * 8 * N };
+        assert_eq!(replicas(0) + replicas(1), expected, "only one memory has replicas at a time");
+    }
 }

@@ -192,6 +192,7 @@ const LAYERS: &[&[&str]] = &[
     &["graph"],
     &["schedule"],
     &["plan"],
+    &["progress"],
     &["trace"],
     &["engine"],
     &["runtime", "arena", "array"],

@@ -8,7 +8,7 @@
 use dahl_runtime::array::Dtype;
 use dahl_runtime::codelet::relation::TileSize;
 use dahl_runtime::codelet::{Call, Codelet, Implementation, Kernel, Needs};
-use dahl_runtime::engine::{Pool, Session, Store};
+use dahl_runtime::engine::{Delay, Device, Pool, QueueDevice, QueueOptions, Session, Store};
 use dahl_runtime::graph::{Cut, CutOptions, Graph, Lowered, StateId, Var, lower};
 use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::perf::{Costs, Models, predict};
@@ -163,7 +163,29 @@ struct Case {
     /// The steps of each run, and whether the program writes the states before it.
     runs: Vec<(u64, bool)>,
     workers: usize,
-    test_unit: bool,
+    last: Last,
+}
+
+/// What the last unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// A core as any other.
+    Core,
+    /// One with a memory of its own.
+    Apart,
+    /// One that finishes later, at any time.
+    Later,
+}
+
+/// The workers of a machine whose last unit finishes later, or does not.
+fn pool(machine: &Machine, last: Last) -> Arc<Pool> {
+    if last != Last::Later {
+        return Arc::new(Pool::new(machine).unwrap());
+    }
+    let delay = Delay::Random(Duration::from_micros(20));
+    let device = QueueDevice::with_options(QueueOptions { delay, ..QueueOptions::default() }).unwrap();
+    let device = (machine.units.len() - 1, Arc::new(device) as Arc<dyn Device>);
+    Arc::new(Pool::with_devices(machine, [device]).unwrap())
 }
 
 /// What a task reads: an array of the step, a state, the port or the output, and how many steps ago.
@@ -433,7 +455,7 @@ fn found(case: &Case, schedule: Schedule) -> Vec<f64> {
     let mut store = Store::new();
     let Recorded { graph, port, output, sums, states } = record(case, &mut store);
     let machine = Machine::with_workers(case.workers);
-    let machine = if case.test_unit { machine.with_test_unit() } else { machine };
+    let machine = if case.last == Last::Core { machine } else { machine.with_test_unit() };
     let (cut, lowered) = lowered(case, &graph);
     let plan = schedule.plan(&lowered, &machine).unwrap();
     predict(&lowered, &plan, &machine, &Models::default(), Costs::default()).unwrap();
@@ -446,7 +468,7 @@ fn found(case: &Case, schedule: Schedule) -> Vec<f64> {
     let Planned { lowered, plan, .. } =
         PlanFile::parse("a file", &text).unwrap().plan("step", &graph, &machine).unwrap();
     check_bytes(&lowered, &plan);
-    let pool = Arc::new(Pool::new(&machine).unwrap());
+    let pool = pool(&machine, case.last);
     let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();
     let mut seen = Vec::new();
     for (run, &(steps, writes)) in case.runs.iter().enumerate() {
@@ -515,9 +537,21 @@ fn cases() -> impl Strategy<Value = Case> {
     );
     let sizes = (1..7_usize, 1..6_usize, (1..7_usize, 1..7_usize), 1..4_usize);
     let runs = prop::collection::vec((0..9_u64, any::<bool>()), 1..4);
-    (arrays, sizes, runs, 1..5_usize, any::<bool>()).prop_map(
-        |((port, output, states, arrays, ops), (side, depth, tiling, groups), runs, workers, test_unit)| {
-            Case { side, depth, port, output, states, arrays, ops, tiling, groups, runs, workers, test_unit }
+    let last = prop_oneof![Just(Last::Core), Just(Last::Apart), Just(Last::Later)];
+    (arrays, sizes, runs, 1..5_usize, last).prop_map(
+        |((port, output, states, arrays, ops), (side, depth, tiling, groups), runs, workers, last)| Case {
+            side,
+            depth,
+            port,
+            output,
+            states,
+            arrays,
+            ops,
+            tiling,
+            groups,
+            runs,
+            workers,
+            last,
         },
     )
 }

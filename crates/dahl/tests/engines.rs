@@ -6,7 +6,10 @@ use dahl::model::{Builtin, Sequential};
 use dahl::train::Schedule;
 use dahl::{Trainer, random::Stream};
 use dahl_runtime::array::Dtype;
+use dahl_runtime::engine::{Delay, Device, QueueDevice, QueueOptions, native_with};
 use dahl_runtime::machine::{Kind, Machine};
+use std::sync::Arc;
+use std::time::Duration;
 
 const REPETITIONS: usize = 100;
 const STEPS: u64 = 12;
@@ -64,9 +67,7 @@ fn every_engine_gives_the_same_bits_in_f64() {
 
 #[test]
 fn unequal_units_in_three_memories_give_the_bits_of_plain_workers() {
-    let unequal = Machine::with_workers(4)
-        .with_unit_apart(1, Kind::cpu().named("slow").times_as_fast(0.5))
-        .with_unit_apart(3, Kind::cpu().named("fast").times_as_fast(3.0));
+    let unequal = unequal();
     let data = dataset::open("synthetic:1x28x28x10:128", &dataset::Options::default()).unwrap();
     let batches: Vec<Vec<u32>> =
         (0..2).map(|step| Stream::new(7, step).permutation(data.train.len())[..60].to_vec()).collect();
@@ -81,6 +82,48 @@ fn unequal_units_in_three_memories_give_the_bits_of_plain_workers() {
         let expected = train(&Machine::with_workers(2), Schedule::Replay);
         for schedule in Schedule::ALL {
             assert!(train(&unequal, schedule) == expected, "{name}, {schedule:?}");
+        }
+    }
+}
+
+/// Three kinds of units in three memories.
+fn unequal() -> Machine {
+    Machine::with_workers(4)
+        .with_unit_apart(1, Kind::cpu().named("slow").times_as_fast(0.5))
+        .with_unit_apart(3, Kind::cpu().named("fast").times_as_fast(3.0))
+}
+
+#[test]
+fn a_unit_that_finishes_later_gives_the_bits_of_plain_workers_and_takes_what_was_planned() {
+    let data = dataset::open("synthetic:1x28x28x10:128", &dataset::Options::default()).unwrap();
+    let delay = Delay::Random(Duration::from_micros(50));
+    for name in ["seed", "lenet5", "resnet8"] {
+        let new = || {
+            let mut model = Builtin::named(name).unwrap().model(Some(data.shape), 10).unwrap();
+            model.initialise(3).unwrap();
+            model
+        };
+        // Two epochs, with an evaluation after each, and a third that goes on from there.
+        let train = |trainer: Trainer, schedule: Schedule| {
+            let trainer = trainer.sgd(0.05).batch(60).seed(4).schedule(schedule);
+            let mut model = new();
+            let report = trainer.clone().epochs(2).fit(&mut model, &data).unwrap();
+            trainer.epochs(1).fit(&mut model, &data).unwrap();
+            let losses = report.epochs.iter().flat_map(|epoch| [epoch.loss, epoch.test_loss]);
+            let numbers = losses.chain(model.weights().unwrap().iter().copied());
+            let taken = report.used.iter().filter(|arena| arena.memory == 2);
+            let taken: usize = taken.map(|arena| arena.planned_bytes).sum();
+            (numbers.map(f64::to_bits).collect::<Vec<u64>>(), taken)
+        };
+        let (expected, _) = train(Trainer::new(&Machine::with_workers(2)), Schedule::Replay);
+        for schedule in Schedule::ALL {
+            let device = Arc::new(
+                QueueDevice::with_options(QueueOptions { delay, ..QueueOptions::default() }).unwrap(),
+            );
+            let engine = native_with(&unequal(), [(3, Arc::clone(&device) as Arc<dyn Device>)]).unwrap();
+            let (found, taken) = train(Trainer::on(engine), schedule);
+            assert!(found == expected, "{name}, {schedule:?}");
+            assert_eq!(device.peak_bytes(), taken, "{name}, {schedule:?}");
         }
     }
 }

@@ -1,10 +1,14 @@
 //! A lowered graph made ready to run: its memory, and the addresses of what a task touches.
 //!
-//! Both ways of running a graph, replay and dynamic, end in [`BoundGraph::execute`].
+//! Both ways of running a graph, replay and dynamic, end in [`BoundGraph::execute`], or in
+//! [`BoundGraph::enqueue`] where the unit finishes later.
 
-#![expect(unsafe_code, reason = "hands addresses to kernels and copies between memories")]
+#![expect(unsafe_code, reason = "hands addresses to kernels")]
 
-use super::coherence::{Coherence, Stale};
+mod copying;
+mod later;
+
+use super::device::Devices;
 use super::local::PerWorker;
 use super::memory::{Held, Store};
 use super::planned::{PlannedReplicas, memories};
@@ -12,13 +16,15 @@ use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
 use crate::bytes::ALIGN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Block, Buffer, BufferKind, Lowered, Place, StateId, TaskId};
+use crate::graph::{Buffer, BufferKind, Lowered, Place, StateId, TaskId};
 use crate::machine::{HOST, Machine, MemoryId, Unit};
 use crate::plan::{Copy, MemoryPlan, Order, Plan};
+use crate::progress::{Coherence, Stale};
 use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::trace::recorder::Taken;
+use later::Later;
 use std::ptr;
 
 /// Room for the addresses of one call.
@@ -121,6 +127,9 @@ pub(super) struct BoundGraph {
     /// The arenas.
     workspace: Workspace,
     memory_of: Vec<MemoryId>,
+    devices: Devices,
+    /// What each worker has that finishes later; nothing where none does.
+    later: Vec<Option<Later>>,
     /// What is copied in a planned order.
     copies: Vec<Copy>,
     replication: Replication,
@@ -137,7 +146,7 @@ impl BoundGraph {
     pub fn new(
         lowered: &Lowered,
         plan: &Plan,
-        machine: &Machine,
+        (machine, devices): (&Machine, &Devices),
         trace_capacity: usize,
         workspace: &Workspace,
     ) -> Result<Self> {
@@ -150,7 +159,8 @@ impl BoundGraph {
         };
         let memories = plan.memories().iter().map(memory).collect();
         let bytes: Vec<usize> = plan.memories().iter().map(|memory| memory.bytes).collect();
-        workspace.reserve(&bytes)?;
+        workspace.reserve(&bytes, devices)?;
+        let later = Later::of_workers(lowered, plan, machine, devices)?;
         let (mut is_written, mut oldest) =
             (vec![false; lowered.buffers.len()], vec![0; lowered.buffers.len()]);
         for access in lowered.tasks.iter().flat_map(|task| &task.accesses) {
@@ -171,11 +181,15 @@ impl BoundGraph {
             memories,
             workspace: workspace.clone(),
             memory_of: units.iter().map(|unit| unit.memory).collect(),
+            devices: devices.clone(),
+            later,
             copies: plan.copies().to_vec(),
             replication: match (plan.order(), n_memories) {
                 (_, 1) => Replication::Alone,
                 (Order::Planned(_), _) => Replication::Planned(PlannedReplicas::new(lowered, plan, machine)),
-                (Order::Open(_), _) => Replication::OnDemand(Coherence::new(lowered)),
+                (Order::Open(_), _) => {
+                    Replication::OnDemand(Coherence::new(lowered).where_visible(devices.visible()))
+                }
             },
             scratch: Scratch::of_workers(plan, machine),
             addresses: PerWorker::new(units.len(), |_| Addresses(Vec::with_capacity(max_args))),
@@ -188,6 +202,14 @@ impl BoundGraph {
     ///
     /// The caller keeps the store exclusively borrowed, and the lease, until the run is over.
     pub fn bind(&self, store: &mut Store, first: u64) -> Result<Lease> {
+        let bound = self.bind_memory(store, first);
+        // Devices may still be reading what the store has, also after an error.
+        let settled = self.settle();
+        let lease = bound?;
+        settled.map(|()| lease)
+    }
+
+    fn bind_memory(&self, store: &mut Store, first: u64) -> Result<Lease> {
         for (i, kind) in self.kinds.iter().enumerate() {
             let BufferKind::State(id) = *kind else { continue };
             if self.is_written[i] {
@@ -222,7 +244,7 @@ impl BoundGraph {
                 address.store(base.wrapping_add(*offset), Ordering::Relaxed);
             }
         })?;
-        self.clear_past(first);
+        self.clear_past(first)?;
         Ok(lease)
     }
 
@@ -236,7 +258,8 @@ impl BoundGraph {
         };
         for (memory, Memory { addresses, .. }) in self.memories.iter().enumerate().skip(1) {
             if used >> memory & 1 == 1 {
-                addresses[buffer].store(store.replica(id, memory)?, Ordering::Relaxed);
+                let replica = store.replica_on(id, memory, self.devices.of(memory))?;
+                addresses[buffer].store(replica, Ordering::Relaxed);
             }
         }
         match &self.replication {
@@ -276,7 +299,7 @@ impl BoundGraph {
     }
 
     /// Makes zero what steps before the first one of a run left, as far as it is read and not state.
-    fn clear_past(&self, first: u64) {
+    fn clear_past(&self, first: u64) -> Result<()> {
         for (buffer, versions) in self.versions.iter().enumerate() {
             if versions.oldest == 0 || matches!(self.kinds[buffer], BufferKind::State(_)) {
                 continue;
@@ -284,10 +307,17 @@ impl BoundGraph {
             for age in 1..=versions.oldest {
                 let version = versions.number(first, age);
                 for (memory, Memory { offsets, .. }) in self.memories.iter().enumerate() {
-                    if offsets[buffer].is_some() {
-                        // SAFETY: the version lies in the arena of this memory, which has room for it, and no
-                        // task runs.
-                        unsafe { self.address(memory, buffer, version).write_bytes(0, self.sizes[buffer]) };
+                    if offsets[buffer].is_none() {
+                        continue;
+                    }
+                    let (at, bytes) = (self.address(memory, buffer, version), self.sizes[buffer]);
+                    // SAFETY: the version lies in the arena of this memory, which has room for it, and no
+                    // task runs.
+                    unsafe {
+                        match self.devices.of(memory) {
+                            Some(device) => device.clear(at, bytes)?,
+                            None => at.write_bytes(0, bytes),
+                        }
                     }
                 }
                 if let Replication::OnDemand(coherence) = &self.replication {
@@ -295,6 +325,7 @@ impl BoundGraph {
                 }
             }
         }
+        Ok(())
     }
 
     /// Tells the store that so many steps of a run have written their versions of the state.
@@ -316,11 +347,6 @@ impl BoundGraph {
     /// The events of each worker, and of the program, since the last call.
     pub fn take_events(&self) -> Vec<Taken> {
         self.runner.take_events(&self.memory_of)
-    }
-
-    /// The memory that a worker computes in.
-    pub fn memory_of(&self, worker: usize) -> MemoryId {
-        self.memory_of[worker]
     }
 
     /// First byte of a version of a buffer.
@@ -352,8 +378,8 @@ impl BoundGraph {
         let memory = self.memory_of[worker];
         if let Replication::OnDemand(coherence) = &self.replication {
             let version = |buffer: usize, age| self.versions[buffer].number(step, age);
-            coherence.prepare(node, memory, version, |Stale { number, block, version, from }| {
-                self.transfer(worker, number, block, version, (from, memory), step);
+            coherence.prepare(node, memory, version, |Stale { number, block, version, from, to }| {
+                self.transfer(worker, number, block, version, (from, to), step);
             });
         }
         let Some(places) = self.places.get(node) else {
@@ -365,132 +391,21 @@ impl BoundGraph {
         // worker is as large as any task needs that it may execute, by the plan.
         unsafe {
             self.addresses.with(worker, |Addresses(addresses)| {
-                addresses.clear();
-                let of = |place: &Place| {
-                    let version = self.versions[place.buffer].number(step, place.age);
-                    self.address(memory, place.buffer, version).wrapping_add(place.offset)
-                };
-                addresses.extend(places.iter().map(of));
+                self.locate(places, memory, step, addresses);
                 let scratch = self.scratch[worker].address.load(Ordering::Relaxed);
                 self.runner.call(worker, node, step, addresses, scratch);
             });
         }
     }
 
-    #[cold]
-    fn execute_copy(&self, worker: usize, copy: usize, step: u64) {
-        let &Copy { block: number, age, from, to, .. } = &self.copies[copy];
-        if let Replication::Planned(PlannedReplicas { blocks, .. }) = &self.replication {
-            let block = &blocks.blocks[number];
-            let version = self.versions[block.buffer].number(step, age);
-            self.transfer(worker, number, block, version, (from, to), step);
-        }
-    }
-
-    /// Copies a version of a block from one memory to another, and records it as done by somebody.
-    fn transfer(
-        &self,
-        who: usize,
-        number: usize,
-        block: &Block,
-        version: usize,
-        (from, to): (MemoryId, MemoryId),
-        step: u64,
-    ) {
-        self.runner.transfer(who, number, from, step, || {
-            let source = self.address(from, block.buffer, version).wrapping_add(block.range.start);
-            let target = self.address(to, block.buffer, version).wrapping_add(block.range.start);
-            // SAFETY: both lie in buffers of different memories that are at least `range.end` long. The
-            // source is valid and only read by others. Nobody uses the target: on demand it is invalid, and
-            // its block is locked; in a planned order everybody who used it has been waited for.
-            unsafe { ptr::copy_nonoverlapping(source, target, block.range.len()) }
-        });
-    }
-
-    /// Where the first version of a buffer lies in the host's memory, during a run.
-    pub fn host_address(&self, buffer: usize) -> *mut u8 {
-        self.address(HOST, buffer, 0)
-    }
-
-    /// Notes that the program writes a buffer's version of a step.
-    pub fn own(&self, buffer: usize, step: u64) {
-        if let Replication::OnDemand(coherence) = &self.replication {
-            coherence.own_buffer(buffer, self.versions[buffer].number(step, 0));
-        }
-    }
-
-    /// Brings a buffer's version of a step into the host's memory, for the program.
-    pub fn fetch(&self, buffer: usize, step: u64) {
-        self.fetch_version(buffer, self.versions[buffer].number(step, 0), (0, 1), step);
-    }
-
-    /// Brings a version of a buffer, which has this age after so many steps of a run, into the host's memory.
-    fn fetch_version(&self, buffer: usize, version: usize, (age, n): (usize, u64), step: u64) {
-        let program = self.runner.program();
-        match &self.replication {
-            Replication::Alone => {}
-            Replication::OnDemand(coherence) => {
-                coherence.fetch_buffer(buffer, version, |Stale { number, block, version, from }| {
-                    self.transfer(program, number, block, version, (from, HOST), step);
-                });
-            }
-            Replication::Planned(planned) => {
-                let blocks = &planned.blocks;
-                for number in blocks.of_buffer[buffer].clone() {
-                    let valid = planned.valid(number, age, n);
-                    if let Some(from) = memories(valid).next().filter(|&from| from != HOST) {
-                        self.transfer(program, number, &blocks.blocks[number], version, (from, HOST), step);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Brings all state back into the host's memory, at the end of a run of `n` steps from `first` on. What
-    /// is the same in other memories stays valid there.
-    pub fn flush_state(&self, store: &mut Store, first: u64, n: u64) {
-        for (buffer, kind) in self.kinds.iter().enumerate() {
-            let BufferKind::State(id) = *kind else { continue };
-            let blocks = match &self.replication {
-                // Replicas are those of other sessions.
-                Replication::Alone => {
-                    if self.is_written[buffer] {
-                        store.set_valid(id, []);
-                    }
-                    continue;
-                }
-                Replication::OnDemand(coherence) => coherence.blocks(),
-                Replication::Planned(planned) => &planned.blocks,
-            };
-            let versions = &self.versions[buffer];
-            let all = 0..versions.count as usize;
-            // What no task writes has one value for all steps, which is that of age 0.
-            let age_of = |version: usize| {
-                let step = (first + n).checked_sub(1).filter(|_| versions.advances)?;
-                all.clone().find(|&age| versions.number(step, age) == version)
-            };
-            let age_of = |version: usize| age_of(version).unwrap_or(0);
-            all.clone()
-                .for_each(|version| self.fetch_version(buffer, version, (age_of(version), n), first + n));
-            let is_there = |memory: MemoryId, version: usize, number: usize| match &self.replication {
-                Replication::Alone => false,
-                Replication::OnDemand(coherence) => coherence.is_valid(number, version, memory),
-                Replication::Planned(planned) => planned.valid(number, age_of(version), n) >> memory & 1 == 1,
-            };
-            let others = HOST + 1..self.memories.len();
-            let valid = others.flat_map(|memory| all.clone().map(move |version| (memory, version))).flat_map(
-                |(memory, version)| {
-                    let numbers = blocks.of_buffer[buffer].clone();
-                    let is_there = &is_there;
-                    let there = numbers.filter(move |&number| is_there(memory, version, number));
-                    there.map(move |number| (memory, version, blocks.blocks[number].range.clone()))
-                },
-            );
-            // After a failure nobody knows which copies were made.
-            match self.runner.has_failed() {
-                true => store.set_valid(id, []),
-                false => store.set_valid(id, valid),
-            }
-        }
+    /// Finds where arguments lie in a memory for a step.
+    #[inline(always)]
+    fn locate(&self, places: &[Place], memory: MemoryId, step: u64, addresses: &mut Vec<*mut u8>) {
+        addresses.clear();
+        let of = |place: &Place| {
+            let version = self.versions[place.buffer].number(step, place.age);
+            self.address(memory, place.buffer, version).wrapping_add(place.offset)
+        };
+        addresses.extend(places.iter().map(of));
     }
 }

@@ -11,6 +11,7 @@
 
 #![expect(unsafe_code, reason = "views memory as elements")]
 
+use super::device::{Allocation, Device};
 use super::replica::Replicas;
 use crate::bytes::{ALIGN, Bytes};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,6 +36,8 @@ pub(super) enum Held {
     Own(Bytes),
     /// Somebody else's too, so nobody writes it.
     Shared(Arc<Vec<u8>>),
+    /// A replica in another memory, which nobody looks at any more.
+    Replica(#[expect(dead_code, reason = "it is kept, and freed in the end")] Allocation),
 }
 
 impl Held {
@@ -43,6 +46,7 @@ impl Held {
         match self {
             Held::Own(bytes) => bytes.pointer(),
             Held::Shared(bytes) => bytes.as_ptr().cast_mut(),
+            Held::Replica(_) => std::ptr::null_mut(),
         }
     }
 
@@ -50,6 +54,7 @@ impl Held {
         match self {
             Held::Own(bytes) => bytes.len(),
             Held::Shared(bytes) => bytes.len(),
+            Held::Replica(_) => 0,
         }
     }
 }
@@ -278,9 +283,19 @@ impl Store {
     /// all versions, at the distances that they have in the host's. What is in it is worth nothing where
     /// [`Store::is_valid`] does not say so.
     pub fn replica(&mut self, id: StateId, memory: MemoryId) -> Result<*mut u8> {
+        self.replica_on(id, memory, None)
+    }
+
+    /// The same in a memory that belongs to a device, if there is one.
+    pub fn replica_on(
+        &mut self,
+        id: StateId,
+        memory: MemoryId,
+        device: Option<&Arc<dyn Device>>,
+    ) -> Result<*mut u8> {
         let entry = &mut self.entries[id.0];
         let bytes = entry.stride() * (entry.n_versions - 1) + entry.bytes();
-        entry.replicas.pointer(memory, bytes)
+        entry.replicas.pointer(memory, bytes, device)
     }
 
     /// Whether bytes of an array's version are the same in another memory as in the host's.
@@ -313,7 +328,7 @@ impl Store {
     /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.
     pub(super) fn abandon(&mut self) -> Vec<Held> {
         let held = |entry: &mut Entry| {
-            let replicas = entry.replicas.take().map(Held::Own);
+            let replicas = entry.replicas.take().map(Held::Replica);
             replicas.chain(entry.held.take()).collect::<Vec<Held>>()
         };
         self.entries.iter_mut().flat_map(held).collect()

@@ -4,22 +4,23 @@
 
 use super::bound::BoundGraph;
 use super::busy::Lookout;
-use super::dynamic::Dynamic;
-use super::executor::Executor;
+use super::device::Device;
 use super::memory::Store;
 use super::pool::{Pool, WorkSource};
-use super::replay::Replay;
 use super::rings::Rings;
 use super::runner::Runner;
 use super::steps::{Engine, Steps};
+use super::threads::Threads;
 use super::watchdog::stuck;
 use super::workspace::{Lease, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Lowered, Role};
 use crate::machine::Machine;
 use crate::plan::{Interleaved, Order, Plan};
+use crate::progress::{Doing, Dynamic, Progress, Replay};
 use crate::schedule::{self, Scheduler, SchedulerKind};
 use crate::sync::Arc;
+use crate::trace::recorder::Look;
 use crate::trace::{Clock, Trace};
 use std::time::Duration;
 
@@ -28,8 +29,17 @@ pub fn native(machine: &Machine) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(Pool::new(machine)?))
 }
 
+/// The same where some units, by number, are devices; see [`Pool::with_devices`].
+pub fn native_with(
+    machine: &Machine,
+    devices: impl IntoIterator<Item = (usize, Arc<dyn Device>)>,
+) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Pool::with_devices(machine, devices)?))
+}
+
 // SAFETY: replay and dynamic runs execute each task of a released step once, when everything it waits for has
-// happened (see their headers), through `BoundGraph::execute`, which takes addresses from the memory plan.
+// happened (see `../progress/`), through `BoundGraph::execute` or `enqueue`, which take addresses from the
+// memory plan.
 unsafe impl Engine for Pool {
     fn machine(&self) -> &Machine {
         Pool::machine(self)
@@ -50,24 +60,29 @@ unsafe impl Engine for Pool {
         plan.check(lowered)?;
         let machine = Pool::machine(&self);
         plan.check_machine(machine)?;
-        let graph = Arc::new(BoundGraph::new(lowered, plan, machine, trace_capacity, workspace)?);
+        let graph =
+            Arc::new(BoundGraph::new(lowered, plan, (machine, self.devices()), trace_capacity, workspace)?);
         let edges = plan.edges(lowered);
-        let executor: Arc<dyn Executor> = match plan.order() {
+        let n_tasks = lowered.tasks.len();
+        let threads = Threads::new(Arc::clone(&graph), &self);
+        let progress = Arc::new(match plan.order() {
             Order::Planned(placement) => {
-                let copies = Interleaved::new(lowered.tasks.len(), plan.copies());
-                Arc::new(Replay::new(Arc::clone(&graph), placement, &copies, &edges, &self))
+                let copies = Interleaved::new(n_tasks, plan.copies());
+                let order: Vec<_> = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
+                let memories = machine.units.iter().map(|unit| unit.memory).collect();
+                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, memories))
             }
             Order::Open(kind) => {
                 let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
                 let scheduler = scheduler(*kind, lowered, machine, n_turns);
-                let n_tasks = lowered.tasks.len();
-                Arc::new(Dynamic::new(Arc::clone(&graph), n_tasks, &edges, scheduler, &self))
+                let n_workers = machine.units.len();
+                Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, scheduler))
             }
-        };
-        let source = Arc::clone(&executor) as Arc<dyn WorkSource>;
+        });
+        let source = Arc::clone(&progress) as Arc<dyn WorkSource>;
         self.attach(Arc::clone(&source));
         let (rings, clock) = (Rings::new(lowered), Clock::start());
-        Ok(Box::new(NativeSteps { pool: self, graph, executor, source, rings, first: 0, lease: None, clock }))
+        Ok(Box::new(NativeSteps { pool: self, graph, progress, source, rings, first: 0, lease: None, clock }))
     }
 
     fn lookout(self: Arc<Self>) -> Option<Lookout> {
@@ -97,7 +112,7 @@ fn scheduler(
 struct NativeSteps {
     pool: Arc<Pool>,
     graph: Arc<BoundGraph>,
-    executor: Arc<dyn Executor>,
+    progress: Arc<Progress<Threads>>,
     source: Arc<dyn WorkSource>,
     rings: Rings,
     /// The first step of the run.
@@ -113,6 +128,11 @@ unsafe impl Steps for NativeSteps {
     fn begin(&mut self, store: &mut Store, first: u64) -> Result<()> {
         self.lease = Some(self.graph.bind(store, first)?);
         self.first = first;
+        if let Some(error) = self.graph.runner.failure() {
+            // A device has refused what was to be copied to it.
+            self.lease = None;
+            return Err(error);
+        }
         // SAFETY: the memory plan has room for all versions of a ring, in memory that the lease keeps.
         unsafe { self.rings.set_addresses(|buffer| self.graph.host_address(buffer)) };
         Ok(())
@@ -131,15 +151,15 @@ unsafe impl Steps for NativeSteps {
     }
 
     fn release(&self, step: u64) {
-        self.executor.release(step);
+        self.progress.release(step);
     }
 
     fn finished(&self) -> u64 {
-        self.executor.finished()
+        self.progress.finished()
     }
 
     fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
-        self.executor.wait(steps, limit)
+        self.progress.driver().wait(steps, limit, || self.progress.finished())
     }
 
     fn end(&mut self, store: &mut Store, n: u64) {
@@ -162,7 +182,8 @@ unsafe impl Steps for NativeSteps {
 
     fn stuck(&self, limit: Duration) -> Error {
         let looks = self.graph.runner.looks();
-        stuck(&self.graph.runner, limit, &looks, &self.executor.blocked(&looks), &self.clock)
+        let doing: Vec<Doing> = looks.iter().map(doing).collect();
+        stuck(&self.graph.runner, limit, &looks, &self.progress.blocked(&doing), &self.clock)
     }
 
     fn take_events(&mut self, trace: &mut Trace) {
@@ -175,6 +196,11 @@ unsafe impl Steps for NativeSteps {
         // The program executes no tasks.
         trace.workers.pop();
     }
+}
+
+/// What a worker is doing.
+fn doing(look: &Look) -> Doing {
+    Doing { running: look.running.map(|(task, step, _)| (task, step)), last: look.last }
 }
 
 impl Drop for NativeSteps {

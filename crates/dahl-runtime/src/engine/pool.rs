@@ -5,12 +5,14 @@
 //! new work, or that finishes work others wait for, rings that bell.
 
 use super::bell::Bell;
+use super::device::{Device, Devices};
 use super::roster::Roster;
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{Machine, MemoryId, ThreadId, n_cores, pin_current_thread};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, OnceLock, lock, spin_loop, thread, thread_local};
 use std::cell::Cell;
+use std::time::Duration;
 
 thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
@@ -29,6 +31,13 @@ pub trait WorkSource: Send + Sync {
     /// Whether [`WorkSource::poll`] would run something for this worker. Looked at before a worker falls
     /// asleep.
     fn has_work(&self, worker: usize) -> bool;
+
+    /// Whether something that this worker has begun has not ended, so that it must come back to the source,
+    /// and the source must stay.
+    fn is_busy(&self, worker: usize) -> bool {
+        let _ = worker;
+        false
+    }
 }
 
 struct Shared {
@@ -47,6 +56,7 @@ struct Shared {
 pub struct Pool {
     shared: Arc<Shared>,
     machine: Machine,
+    devices: Devices,
     threads: Vec<thread::JoinHandle<()>>,
     /// Whether a worker may never come back.
     is_abandoned: AtomicBool,
@@ -56,7 +66,17 @@ impl Pool {
     /// Starts one thread per unit. Fails if the machine makes no sense (see [`Machine::check`]), and if the
     /// system has no more threads to give; those that were started end again.
     pub fn new(machine: &Machine) -> Result<Self> {
+        Pool::with_devices(machine, [])
+    }
+
+    /// The same where some units, by number, are devices: their threads drive them. A device computes alone
+    /// in a memory that is not the host's.
+    pub fn with_devices(
+        machine: &Machine,
+        devices: impl IntoIterator<Item = (usize, Arc<dyn Device>)>,
+    ) -> Result<Self> {
         machine.check()?;
+        let devices = Devices::new(machine, devices)?;
         let units = &machine.units;
         // A worker that shares its core must not keep the one it waits for from running.
         let spin_rounds = if units.len() > n_cores() || cfg!(feature = "shuttle") { 0 } else { SPIN_ROUNDS };
@@ -70,7 +90,7 @@ impl Pool {
             spin_rounds,
         });
         let is_abandoned = AtomicBool::new(false);
-        let mut pool = Pool { shared, machine: machine.clone(), threads: Vec::new(), is_abandoned };
+        let mut pool = Pool { shared, machine: machine.clone(), devices, threads: Vec::new(), is_abandoned };
         for (worker, unit) in units.iter().enumerate() {
             let (shared, core) = (Arc::clone(&pool.shared), unit.core);
             let thread = thread::Builder::new().spawn(move || {
@@ -100,6 +120,11 @@ impl Pool {
     /// The machine whose units are the workers.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The devices among the units.
+    pub(super) fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// The memory that worker `worker` computes in.
@@ -205,6 +230,23 @@ const SPIN_ROUNDS: u32 = 8000;
 /// Rounds of spinning, about 2 µs, between two offers to let another thread have the core.
 const YIELD_ROUNDS: u32 = 8;
 
+/// Serves these sources from now on, and those before in which something has not ended.
+fn renew(sources: &mut Vec<Arc<dyn WorkSource>>, now: &[Arc<dyn WorkSource>], worker: usize) {
+    sources.retain(|old| !now.iter().any(|new| Arc::ptr_eq(new, old)) && old.is_busy(worker));
+    sources.extend(now.iter().cloned());
+}
+
+/// Stays until everything has ended that was begun: what that works on must not go before. Only a run that
+/// was given up leaves such a thing behind.
+fn leave(sources: &[Arc<dyn WorkSource>], worker: usize) {
+    while sources.iter().any(|source| source.is_busy(worker)) {
+        sources.iter().filter(|source| source.is_busy(worker)).for_each(|source| {
+            source.poll(worker);
+        });
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn serve(shared: &Shared, worker: usize) {
     let mut sources: Vec<Arc<dyn WorkSource>> = Vec::new();
     let mut seen = u64::MAX;
@@ -213,10 +255,10 @@ fn serve(shared: &Shared, worker: usize) {
         let version = shared.version.load(Ordering::Acquire);
         if version != seen {
             seen = version;
-            sources.clone_from(&lock(&shared.sources));
+            renew(&mut sources, &lock(&shared.sources), worker);
         }
         if shared.stop.load(Ordering::Acquire) {
-            return;
+            return leave(&sources, worker);
         }
         let mut ran = false;
         for source in &sources {

@@ -5,7 +5,7 @@
 //! those of the plan: only the thread is another.
 //!
 //! The roster may change at any time, also while steps are under way. It says whose turn it is, and protects
-//! nothing: who walks a list has its lock (`replay.rs`).
+//! nothing: who walks a list has its lock (`../progress/replay.rs`).
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -35,12 +35,6 @@ impl Roster {
     #[inline]
     pub fn hand(&self, worker: usize) -> usize {
         self.hands[worker].load(Ordering::Relaxed)
-    }
-
-    /// Whether another worker stands in for this one.
-    #[inline]
-    pub fn is_resting(&self, worker: usize) -> bool {
-        self.hand(worker) != worker
     }
 
     /// The workers whose tasks `worker` executes, itself first.
@@ -83,7 +77,7 @@ mod tests {
         assert_eq!((0..4).map(served).collect::<Vec<_>>(), [[0], [1], [2], [3]]);
         roster.assign([2, 1, 2, 1]);
         assert_eq!((0..4).map(served).collect::<Vec<_>>(), [vec![], vec![1, 3], vec![2, 0], vec![]]);
-        assert_eq!((0..4).filter(|&worker| roster.is_resting(worker)).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!((0..4).filter(|&worker| roster.hand(worker) != worker).collect::<Vec<_>>(), [0, 3]);
         roster.assign(0..4);
         assert_eq!((0..4).map(served).collect::<Vec<_>>(), [[0], [1], [2], [3]]);
     }

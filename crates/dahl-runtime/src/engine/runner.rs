@@ -145,6 +145,11 @@ impl Runner {
         }
     }
 
+    /// Where somebody's events are recorded.
+    pub(super) fn recorder(&self, who: usize) -> &Recorder {
+        &self.recorders[who].0
+    }
+
     /// The number under which the program's own copies are recorded.
     pub fn program(&self) -> usize {
         self.recorders.len() - 1

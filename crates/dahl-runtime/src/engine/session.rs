@@ -143,6 +143,9 @@ impl Session {
             }
             for step in collected..finished {
                 session.steps.fetch_outputs(step);
+                if let Some(error) = session.steps.runner().failure() {
+                    return Err(error);
+                }
                 // SAFETY: the step has finished, and the one `depth` later is fed and released after this one
                 // was collected.
                 let outputs = unsafe { Outputs::new(session.steps.rings(), step) };
@@ -152,7 +155,9 @@ impl Session {
         }
         // Whoever asked to stop after the last step was fed meant this run.
         running.session.stop.store(false, Ordering::Relaxed);
-        Ok(collected - first)
+        drop(running);
+        // The state may not have come back.
+        self.steps.runner().failure().map_or(Ok(collected - first), Err)
     }
 
     /// Something to end a run by, from another thread.

@@ -12,6 +12,7 @@
 use super::runner::Runner;
 use crate::error::{Error, ErrorKind};
 use crate::graph::TaskId;
+use crate::progress::Blocked;
 use crate::trace::recorder::Look;
 use crate::trace::{Clock, ticks};
 use std::fmt::Write;
@@ -49,16 +50,6 @@ impl Watch {
         self.progress = progress;
         self.idle >= self.limit
     }
-}
-
-/// A task that has not started, and why.
-pub(crate) struct Blocked {
-    /// The worker that would execute it, where that is fixed.
-    pub worker: Option<usize>,
-    pub task: TaskId,
-    pub step: u64,
-    /// What it waits for: the task and its step, and what else is known.
-    pub awaited: Vec<(TaskId, u64, String)>,
 }
 
 /// Says what a run is stuck in.

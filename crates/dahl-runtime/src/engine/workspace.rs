@@ -4,10 +4,9 @@
 //! same time, such as training and evaluation, share one arena per memory, as large as the largest of them
 //! needs. Whoever runs has it for itself until its workers are done; a second one is refused.
 
-use super::memory::allocate;
-use crate::bytes::Bytes;
+use super::device::{Allocation, Device, Devices};
 use crate::error::{Error, ErrorKind, Result};
-use crate::machine::{MemoryId, resident_bytes_at};
+use crate::machine::MemoryId;
 use crate::sync::{Arc, Mutex, lock};
 
 /// Arenas for sessions that take turns. Clones are the same workspace.
@@ -17,7 +16,9 @@ pub struct Workspace(Arc<Mutex<Arenas>>);
 #[derive(Default)]
 struct Arenas {
     /// One for each memory.
-    arenas: Vec<Bytes>,
+    arenas: Vec<Allocation>,
+    /// The device that each memory belongs to, if it does.
+    devices: Vec<Option<Arc<dyn Device>>>,
     /// The bytes that the largest session needs of each memory.
     needed: Vec<usize>,
     state: State,
@@ -43,22 +44,30 @@ impl Workspace {
     /// does not tell.
     pub fn memory_use(&self, memory: MemoryId) -> (usize, Option<usize>) {
         let arenas = lock(&self.0);
-        arenas
-            .arenas
-            .get(memory)
-            .map_or((0, Some(0)), |arena| (arena.len(), resident_bytes_at(arena.pointer(), arena.len())))
+        arenas.arenas.get(memory).map_or((0, Some(0)), |arena| (arena.len(), arena.resident_bytes()))
     }
 
-    /// Makes room for a session that needs so many bytes of each memory.
-    pub(super) fn reserve(&self, bytes: &[usize]) -> Result<()> {
+    /// Makes room for a session that needs so many bytes of each memory, some of which belong to devices.
+    pub(super) fn reserve(&self, bytes: &[usize], devices: &Devices) -> Result<()> {
         let mut arenas = lock(&self.0);
         let before = arenas.needed.clone();
         let n_memories = before.len().max(bytes.len());
+        if let Some(memory) = (0..bytes.len()).find(|&memory| !arenas.belongs_to(memory, devices.of(memory)))
+        {
+            let message = format!(
+                "memory {memory} of the workspace belongs to another device or to none: give each engine a workspace of \
+                 its own"
+            );
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        arenas.devices.extend((before.len()..n_memories).map(|memory| devices.of(memory).cloned()));
         arenas.needed.resize(n_memories, 0);
         arenas.needed.iter_mut().zip(bytes).for_each(|(needed, bytes)| *needed = (*needed).max(*bytes));
         // Whoever runs in it at present must not lose it; the next one to enter makes it larger.
         let grown = if arenas.state == State::Free { arenas.grow() } else { Ok(()) };
         if grown.is_err() {
+            arenas.devices.truncate(before.len());
+            arenas.arenas.truncate(before.len());
             arenas.needed = before;
         }
         grown
@@ -89,17 +98,27 @@ impl Workspace {
 }
 
 impl Arenas {
+    /// Whether a memory belongs to this device, or to the host, or is not known yet.
+    fn belongs_to(&self, memory: MemoryId, device: Option<&Arc<dyn Device>>) -> bool {
+        match (self.devices.get(memory), device) {
+            (None, _) | (Some(None), None) => true,
+            (Some(Some(known)), Some(device)) => Arc::ptr_eq(known, device),
+            _ => false,
+        }
+    }
+
     /// Makes every arena as large as is needed. Nothing that is in them is worth anything.
     fn grow(&mut self) -> Result<()> {
-        for (memory, &needed) in self.needed.iter().enumerate() {
+        for (memory, (&needed, device)) in self.needed.iter().zip(&self.devices).enumerate() {
+            let device = device.as_ref();
             match self.arenas.get_mut(memory) {
                 Some(arena) if arena.len() >= needed => {}
                 Some(arena) => {
                     // One after the other, or both would be there at a time.
-                    *arena = allocate(0)?;
-                    *arena = allocate(needed)?;
+                    *arena = Allocation::new(0, device)?;
+                    *arena = Allocation::new(needed, device)?;
                 }
-                None => self.arenas.push(allocate(needed)?),
+                None => self.arenas.push(Allocation::new(needed, device)?),
             }
         }
         Ok(())
@@ -134,8 +153,8 @@ mod tests {
     fn one_at_a_time_has_room_for_the_largest() {
         let workspace = Workspace::new();
         assert_eq!(workspace.memory_use(0), (0, Some(0)));
-        workspace.reserve(&[100]).unwrap();
-        workspace.reserve(&[50, 30]).unwrap();
+        workspace.reserve(&[100], &Devices::default()).unwrap();
+        workspace.reserve(&[50, 30], &Devices::default()).unwrap();
         let mut placed = Vec::new();
         let lease = workspace.enter(|memory, base| placed.push((memory, base as usize % ALIGN))).unwrap();
         assert_eq!(placed, [(0, 0), (1, 0)]);
@@ -144,7 +163,7 @@ mod tests {
             workspace.clone().enter(|_, _| ()).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("another session runs"), "{refused}");
         // What is taken stays where it is.
-        workspace.reserve(&[1000]).unwrap();
+        workspace.reserve(&[1000], &Devices::default()).unwrap();
         assert_eq!(workspace.memory_use(0).0, 100);
         drop(lease);
         let mut lease = workspace.enter(|_, _| ()).unwrap();
@@ -157,8 +176,11 @@ mod tests {
     #[test]
     fn room_that_there_is_not_is_refused_and_forgotten() {
         let workspace = Workspace::new();
-        workspace.reserve(&[64]).unwrap();
-        assert_eq!(workspace.reserve(&[isize::MAX as usize - 63]).unwrap_err().kind(), ErrorKind::Memory);
+        workspace.reserve(&[64], &Devices::default()).unwrap();
+        assert_eq!(
+            workspace.reserve(&[isize::MAX as usize - 63], &Devices::default()).unwrap_err().kind(),
+            ErrorKind::Memory
+        );
         assert!(workspace.enter(|_, _| ()).is_ok());
         assert_eq!(workspace.memory_use(0).0, 64);
     }

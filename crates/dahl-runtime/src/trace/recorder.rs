@@ -103,9 +103,25 @@ impl Recorder {
         }
     }
 
+    /// Notes that what was begun last has ended, and when both happened, for somebody who is told of it
+    /// afterwards.
+    pub fn end_between(&self, start: u64, end: u64) {
+        let count = self.count.load(Ordering::Relaxed);
+        if let Some(slot) = self.slot(count) {
+            slot.start.store(start, Ordering::Relaxed);
+            slot.end.store(end, Ordering::Relaxed);
+            self.count.store(count + 1, Ordering::Release);
+        }
+    }
+
+    /// Notes that a copy of a block out of memory `from` starts.
+    pub fn begin_transfer(&self, block: usize, from: MemoryId, step: u64) -> Option<&Slot> {
+        self.begin(TRANSFER | (from as u32) << BLOCK_BITS | block as u32, step)
+    }
+
     /// Does something that copies a block out of memory `from`, and notes how long it took.
     pub fn transfer(&self, block: usize, from: MemoryId, step: u64, copy: impl FnOnce()) {
-        let slot = self.begin(TRANSFER | (from as u32) << BLOCK_BITS | block as u32, step);
+        let slot = self.begin_transfer(block, from, step);
         copy();
         self.end(slot);
     }
@@ -207,6 +223,21 @@ mod tests {
             assert_eq!(recorder.look(), Look { count: 4, running: None, last: Some((8, 3)) });
             assert_eq!(recorder.take(0).events.len(), capacity);
         }
+    }
+
+    #[test]
+    fn what_is_told_afterwards_has_the_times_that_are_told() {
+        let recorder = Recorder::new(4);
+        recorder.begin(7, 1);
+        assert_eq!(recorder.look().running.map(|(task, step, _)| (task, step)), Some((7, 1)));
+        recorder.end_between(10, 20);
+        recorder.begin_transfer(3, 1, 1);
+        assert_eq!(recorder.look(), Look { count: 1, running: None, last: Some((7, 1)) });
+        recorder.end_between(20, 25);
+        let taken = recorder.take(2);
+        assert_eq!(taken.events, [Event { task: 7, step: 1, start: 10, end: 20 }]);
+        let expected = Transfer { block: 3, from: 1, to: 2, step: 1, start: 20, end: 25 };
+        assert_eq!(taken.transfers, [expected]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod tests;
 pub use decide::{Action, Notice};
 
 use super::pool::Pool;
-use crate::machine::{CoreClock, process_time, usable_cores};
+use crate::machine::{CoreClock, Unit, process_time, usable_cores};
 use crate::sync::Arc;
 use decide::{Decisions, Moment};
 use std::time::{Duration, Instant};
@@ -36,6 +36,10 @@ pub struct Lookout {
     pool: Arc<Pool>,
     tell: Box<Tell>,
     decisions: Decisions,
+    /// The workers that are watched: all but devices that nobody has pinned.
+    watched: Vec<usize>,
+    /// Who does the work of each worker.
+    hands: Vec<usize>,
     /// The system's numbers of the cores.
     cores: Vec<usize>,
     begun: Instant,
@@ -49,14 +53,17 @@ impl Lookout {
     /// A lookout over these workers. None where they are not pinned, as where they are more than there are
     /// cores, or where the system does not tell who gets what of a core.
     pub fn new(pool: &Arc<Pool>) -> Option<Lookout> {
-        if pool.machine().units.iter().any(|unit| unit.core.is_none()) {
-            return None;
-        }
-        let clock = |worker| CoreClock::of(pool.thread(worker)?);
-        let clocks = (0..pool.n_workers()).map(clock).collect::<Option<Vec<_>>>()?;
+        // Who drives a device needs little of its core, so nothing is to be done for it.
+        let clock = |&worker: &usize| match pool.devices().of_unit(worker) {
+            Some(_) => Some(None),
+            None => CoreClock::of(pool.thread(worker)?).map(Some),
+        };
+        let watched = watched(pool)?;
+        let clocks = watched.iter().map(clock).collect::<Option<Vec<_>>>()?;
         let read = move |waited: &mut [Duration]| {
             let mut own = process_time()?;
             for (clock, waited) in clocks.iter().zip(waited) {
+                let Some(clock) = clock else { continue };
                 let time = clock.read()?;
                 *waited = time.waited;
                 own = own.saturating_sub(time.ran);
@@ -69,16 +76,20 @@ impl Lookout {
     /// The same, told by somebody else what the workers got of their cores.
     pub fn told_by(pool: &Arc<Pool>, tell: Box<Tell>) -> Option<Lookout> {
         let units = &pool.machine().units;
-        let homes: Vec<usize> = units.iter().map(|unit| unit.core).collect::<Option<_>>()?;
+        let watched = watched(pool)?;
+        let homes: Vec<usize> = watched.iter().map(|&worker| units[worker].core).collect::<Option<_>>()?;
         let cores: Vec<usize> = usable_cores().collect();
         if homes.iter().any(|&core| core >= cores.len()) {
             return None;
         }
-        let places = units.iter().map(|unit| (unit.kind, unit.memory));
+        let places = watched.iter().map(|&worker| (units[worker].kind, units[worker].memory));
         let decisions = Decisions::new(&homes, &classes(places), cores.len());
-        let (moment, now) = (Moment::new(units.len()), Instant::now());
+        let (moment, now) = (Moment::new(watched.len()), Instant::now());
         let (pool, next) = (Arc::clone(pool), Duration::ZERO);
-        let mut lookout = Lookout { pool, tell, decisions, cores, begun: now, resumed: now, moment, next };
+        let hands = (0..units.len()).collect();
+        let (begun, resumed) = (now, now);
+        let mut lookout =
+            Lookout { pool, tell, decisions, watched, hands, cores, begun, resumed, moment, next };
         lookout.read().then(|| {
             lookout.decisions.begin(&lookout.moment);
             lookout
@@ -110,7 +121,10 @@ impl Lookout {
         if self.decisions.take_changed() {
             self.apply();
         }
-        notice.map(|notice| notice.on_cores(&self.cores))
+        notice.map(|notice| {
+            let notice = notice.on_cores(&self.cores);
+            Notice { worker: self.watched[notice.worker], ..notice }
+        })
     }
 
     /// Reads the clocks; false where one does not go.
@@ -121,14 +135,17 @@ impl Lookout {
         own.is_some()
     }
 
-    fn apply(&self) {
-        for (worker, core) in self.decisions.cores().enumerate() {
+    fn apply(&mut self) {
+        for (&worker, core) in self.watched.iter().zip(self.decisions.cores()) {
             if let Some(thread) = self.pool.thread(worker) {
                 thread.pin(core);
             }
         }
-        self.pool.assign(self.decisions.hands());
-        self.pool.keep_awake(self.decisions.trying());
+        for (&worker, &hand) in self.watched.iter().zip(self.decisions.hands()) {
+            self.hands[worker] = self.watched[hand];
+        }
+        self.pool.assign(&self.hands);
+        self.pool.keep_awake(self.decisions.trying().map(|worker| self.watched[worker]));
     }
 }
 
@@ -145,6 +162,18 @@ impl Drop for Lookout {
 /// Least time between two looks. A look takes about 2 µs for each worker.
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_PER_WORKER: Duration = Duration::from_micros(200);
+
+/// The workers that are watched; none where one that computes by itself has no core of its own.
+fn watched(pool: &Pool) -> Option<Vec<usize>> {
+    let units = pool.machine().units.iter().enumerate();
+    let has_core = |&(_, unit): &(usize, &Unit)| unit.core.is_some();
+    let is_thread = |&(worker, _): &(usize, &Unit)| pool.devices().of_unit(worker).is_none();
+    units
+        .clone()
+        .filter(is_thread)
+        .all(|unit| has_core(&unit))
+        .then(|| units.filter(has_core).map(|(worker, _)| worker).collect())
+}
 
 /// A number for each, the same for those that are equal.
 fn classes<T: PartialEq>(things: impl Iterator<Item = T>) -> Vec<usize> {

@@ -1,7 +1,8 @@
 //! Dynamic execution: tasks are taken as they become ready, by whom a [`Scheduler`] decides.
 //!
 //! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it
-//! makes ready goes to the scheduler.
+//! makes ready goes to the scheduler. If it began a task and is told later that it has ended, what became
+//! ready is kept for the time when it is polled next.
 //!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in G *generations*, used in
 //! turn: step `s` uses generation `s % G`. Let W be the steps that may be under way
@@ -22,21 +23,13 @@
 //! steps under way each has its own, so the step of a task that was taken and has not run follows from its
 //! turn.
 
-#![expect(unsafe_code, reason = "executes tasks when their dependencies are met")]
+#![expect(unsafe_code, reason = "has tasks executed when their dependencies are met")]
 
-use super::bell::Bell;
-use super::bound::BoundGraph;
-use super::executor::Executor;
-use super::pool::{Pool, WorkSource};
-use super::roster::Roster;
-use super::waiter::Waiter;
-use super::watchdog::Blocked;
+use super::{Blocked, Doing, Driver, Outcome};
 use crate::graph::{Edge, TaskId};
 use crate::schedule::{Scheduler, longest_distance, n_turns, steps_under_way};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, lock};
-use crate::trace::recorder::Look;
-use std::time::Duration;
+use crate::sync::{Mutex, Padded, lock};
 
 /// What has been let in, decided under a lock that is taken once per step.
 #[derive(Default)]
@@ -46,8 +39,8 @@ struct Gate {
 }
 
 /// A graph whose tasks are taken as they become ready.
-pub(super) struct Dynamic {
-    program: Arc<BoundGraph>,
+pub(crate) struct Dynamic<D> {
+    driver: D,
     n_tasks: usize,
     /// Steps that may be under way.
     window: u64,
@@ -69,19 +62,21 @@ pub(super) struct Dynamic {
     complete: AtomicU64,
     gate: Mutex<Gate>,
     scheduler: Box<dyn Scheduler>,
-    workers_bell: Arc<Bell>,
-    roster: Arc<Roster>,
-    host: Waiter,
+    /// For each worker, the slot of a task that it made ready when another one ended, or [`NOTHING`].
+    kept: Vec<Padded<AtomicU64>>,
 }
 
-impl Dynamic {
-    /// Prepares the counters of a graph.
+/// No slot.
+const NOTHING: u64 = u64::MAX;
+
+impl<D: Driver> Dynamic<D> {
+    /// Prepares the counters of a graph for so many workers.
     pub fn new(
-        program: Arc<BoundGraph>,
+        driver: D,
         n_tasks: usize,
+        n_workers: usize,
         edges: &[Edge],
         scheduler: Box<dyn Scheduler>,
-        pool: &Pool,
     ) -> Self {
         let (window, distance) = (steps_under_way(edges), longest_distance(edges));
         let n_generations = (window + distance).next_power_of_two();
@@ -99,7 +94,7 @@ impl Dynamic {
         let roots: Vec<u32> = (0..n_tasks as u32).filter(|&task| is_root[task as usize]).collect();
         roots.iter().for_each(|&task| predecessors[task as usize] += 1);
         let dynamic = Dynamic {
-            program,
+            driver,
             n_tasks,
             window: window as u64,
             turn_bits: n_turns(window) as u64 - 1,
@@ -112,9 +107,7 @@ impl Dynamic {
             complete: AtomicU64::new(0),
             gate: Mutex::default(),
             scheduler,
-            workers_bell: pool.bell(),
-            roster: pool.roster(),
-            host: Waiter::new(),
+            kept: (0..n_workers).map(|_| Padded(AtomicU64::new(NOTHING))).collect(),
         };
         for step in 0..n_generations as u64 {
             dynamic.set_up(step);
@@ -165,7 +158,7 @@ impl Dynamic {
             gate.admitted += 1;
         }
         drop(gate);
-        self.workers_bell.ring();
+        self.driver.ring();
     }
 
     /// One predecessor less; the last one makes the task ready, which is then the caller's to run or to
@@ -176,9 +169,16 @@ impl Dynamic {
 
     /// Runs a task; returns one that it made ready, for the same worker to go on with.
     fn run(&self, worker: usize, task: TaskId, step: u64) -> Option<(TaskId, u64)> {
-        // SAFETY: we are on the worker's thread, the step has been admitted, so it was released, and all
+        // SAFETY: we poll for the worker, the step has been admitted, so it was released, and all
         // predecessors have counted this task down after they ran (`AcqRel`).
-        unsafe { self.program.execute(worker, task as usize, step) };
+        match unsafe { self.driver.execute(worker, task, step) } {
+            Outcome::Done => self.end(worker, task, step),
+            Outcome::Later => None,
+        }
+    }
+
+    /// A task has ended; returns one that it made ready.
+    fn end(&self, worker: usize, task: TaskId, step: u64) -> Option<(TaskId, u64)> {
         let mut next = None;
         let mut offered = false;
         for &(successor, distance) in &self.successors[task as usize] {
@@ -194,10 +194,40 @@ impl Dynamic {
             }
         }
         if offered {
-            self.workers_bell.ring();
+            self.driver.ring();
         }
         self.finish_one(step);
         next
+    }
+
+    /// A task that was begun has ended. What it made ready waits for the worker, which is polled next, or
+    /// goes to the scheduler.
+    pub fn complete(&self, worker: usize, task: TaskId, step: u64) {
+        let Some((next, of)) = self.end(worker, task, step) else { return };
+        let slot = self.slot(of, next as usize) as u64;
+        let kept = &self.kept[worker].0;
+        if kept.compare_exchange(NOTHING, slot, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.scheduler.push(next, self.turn(of), Some(worker));
+        }
+        self.driver.ring();
+    }
+
+    /// The task that waits for this worker.
+    fn take_kept(&self, worker: usize) -> Option<(TaskId, u64)> {
+        let kept = &self.kept[worker].0;
+        if kept.load(Ordering::Relaxed) == NOTHING {
+            return None;
+        }
+        let slot = kept.swap(NOTHING, Ordering::Acquire);
+        let n_tasks = self.n_tasks as u64;
+        // Only its worker takes it, so it is still there.
+        Some(((slot % n_tasks) as TaskId, self.step_of(slot / n_tasks, self.generation_bits)))
+    }
+
+    /// The step under way whose number has these last bits: that of a task that was taken and has not run.
+    fn step_of(&self, last: u64, bits: u64) -> u64 {
+        let complete = self.complete.load(Ordering::Acquire);
+        complete + (last.wrapping_sub(complete) & bits)
     }
 
     /// One thing less that the completion of `step` waits for.
@@ -206,24 +236,25 @@ impl Dynamic {
             self.set_up(step + self.generation_bits + 1);
             self.complete.store(step + 1, Ordering::SeqCst);
             self.admit();
-            self.host.tell(step + 1, || self.finished());
+            self.driver.tell(step + 1, || self.finished());
             step += 1;
         }
     }
 }
 
-impl WorkSource for Dynamic {
-    fn poll(&self, worker: usize) -> bool {
+impl<D: Driver> Dynamic<D> {
+    /// Who executes.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// See [`Progress::poll`](super::Progress::poll).
+    pub fn poll(&self, worker: usize) -> bool {
         let mut ran = false;
-        while !self.roster.is_resting(worker)
-            && let Some((task, taken)) =
-                self.scheduler.pop(worker, self.turn(self.complete.load(Ordering::Relaxed)))
+        while self.driver.has_room(worker)
+            && let Some(taken) = self.take_kept(worker).or_else(|| self.take(worker))
         {
-            // The step of a task that was taken and has not run is under way: the one from `complete` on that
-            // has its turn.
-            let complete = self.complete.load(Ordering::Acquire);
-            let step = complete + ((taken as u64).wrapping_sub(complete) & self.turn_bits);
-            let mut next = Some((task, step));
+            let mut next = Some(taken);
             while let Some((task, step)) = next {
                 next = self.run(worker, task, step);
             }
@@ -232,29 +263,39 @@ impl WorkSource for Dynamic {
         ran
     }
 
-    fn has_work(&self, worker: usize) -> bool {
-        !self.roster.is_resting(worker) && self.scheduler.has_ready(worker)
+    /// A task that the scheduler has for this worker.
+    fn take(&self, worker: usize) -> Option<(TaskId, u64)> {
+        if self.driver.hand(worker) != worker {
+            return None;
+        }
+        let oldest = self.turn(self.complete.load(Ordering::Relaxed));
+        let (task, turn) = self.scheduler.pop(worker, oldest)?;
+        Some((task, self.step_of(turn as u64, self.turn_bits)))
     }
-}
 
-impl Executor for Dynamic {
-    fn release(&self, step: u64) {
+    /// See [`Progress::has_work`](super::Progress::has_work).
+    pub fn has_work(&self, worker: usize) -> bool {
+        let is_kept = || self.kept[worker].0.load(Ordering::Relaxed) != NOTHING;
+        let is_ready = || self.driver.hand(worker) == worker && self.scheduler.has_ready(worker);
+        self.driver.has_room(worker) && (is_kept() || is_ready())
+    }
+
+    /// See [`Progress::release`](super::Progress::release).
+    pub fn release(&self, step: u64) {
         lock(&self.gate).released = step;
         self.admit();
     }
 
-    fn finished(&self) -> u64 {
+    /// See [`Progress::finished`](super::Progress::finished).
+    pub fn finished(&self) -> u64 {
         match self.n_tasks {
             0 => lock(&self.gate).released,
             _ => self.complete.load(Ordering::Acquire),
         }
     }
 
-    fn wait(&self, steps: u64, limit: Option<Duration>) -> bool {
-        self.host.wait(steps, limit, || self.finished())
-    }
-
-    fn blocked(&self, looks: &[Look]) -> Vec<Blocked> {
+    /// See [`Progress::blocked`](super::Progress::blocked).
+    pub fn blocked(&self, doing: &[Doing]) -> Vec<Blocked> {
         let (complete, admitted) = (self.complete.load(Ordering::Acquire), lock(&self.gate).admitted);
         let mut predecessors = vec![Vec::new(); self.n_tasks];
         for (task, successors) in self.successors.iter().enumerate() {
@@ -267,8 +308,8 @@ impl Executor for Dynamic {
                 && self.pending[self.slot(step, task)].load(Ordering::Acquire) > 0
         };
         let runs = |task: usize, step: u64| {
-            let running = looks.iter().filter_map(|look| look.running);
-            running.into_iter().any(|(id, of, _)| (id as usize, of) == (task, step as u32))
+            let mut running = doing.iter().filter_map(|doing| doing.running);
+            running.any(|(id, of)| (id as usize, of) == (task, step as u32))
         };
         let mut blocked: Vec<(bool, Blocked)> = Vec::new();
         for step in complete..admitted {

@@ -6,8 +6,14 @@
 //! about to write makes it invalid everywhere else. The edges of the graph see to it that nobody writes a
 //! block while others use it, so the lock of a block only keeps two readers from copying at the same time.
 //!
+//! Some memories the host's threads cannot see: those of devices. What is copied there is *on its way* at
+//! first, valid for whatever that device does next and for nobody else. So nobody copies from such a memory
+//! what it has by a copy: a memory that the host sees comes first, and from one hidden memory to another the
+//! way goes through the host's, where the value is then valid, too. A hidden memory that alone has a value is
+//! where it was computed.
+//!
 //! This is for open orders, where nobody knows who needs what until then. In a planned order copies are part
-//! of the plan (`planned.rs`).
+//! of the plan.
 
 use crate::graph::{Block, Blocks, Lowered};
 use crate::machine::{HOST, MAX_MEMORIES, MemoryId};
@@ -19,20 +25,24 @@ use std::ops::Range;
 const LOCKED: u32 = 1 << MAX_MEMORIES;
 
 /// The blocks of a lowered graph and where they are valid.
-pub(super) struct Coherence {
+pub(crate) struct Coherence {
     blocks: Blocks,
     /// For each block, the state of its first version.
     first: Vec<usize>,
     states: Vec<AtomicU32>,
+    /// The memories that the host's threads see, as bits.
+    visible: u32,
 }
 
 /// A version of a block that is invalid where it is needed.
-pub(super) struct Stale<'a> {
+pub(crate) struct Stale<'a> {
     pub number: usize,
     pub block: &'a Block,
     pub version: usize,
     /// A memory in which it is valid.
     pub from: MemoryId,
+    /// Where it is to be valid.
+    pub to: MemoryId,
 }
 
 impl Coherence {
@@ -46,7 +56,12 @@ impl Coherence {
         };
         let first = blocks.blocks.iter().map(first).collect();
         let states = (0..n_states).map(|_| AtomicU32::new(1 << HOST)).collect();
-        Coherence { blocks, first, states }
+        Coherence { blocks, first, states, visible: u32::MAX }
+    }
+
+    /// The same where the host's threads see only these memories, as bits; the host's own is one of them.
+    pub fn where_visible(self, memories: u32) -> Self {
+        Coherence { visible: memories, ..self }
     }
 
     /// Prepares everything that a task touches for a unit that computes in `memory`. `version` says which
@@ -113,16 +128,21 @@ impl Coherence {
 
     fn fetch(&self, number: usize, version: usize, memory: MemoryId, copy: &impl Fn(Stale<'_>)) {
         let state = self.state(number, version);
+        let is_visible = |memory: MemoryId| self.visible >> memory & 1 == 1;
         loop {
             let now = state.load(Ordering::Acquire);
+            let seen = now & self.visible;
+            let from = if seen == 0 { now } else { seen }.trailing_zeros() as MemoryId;
             if now & LOCKED != 0 {
                 spin_loop();
             } else if now >> memory & 1 == 1 {
                 return;
+            } else if !is_visible(from) && !is_visible(memory) {
+                self.fetch(number, version, HOST, copy);
             } else if state.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
-                let (block, from) = (&self.blocks.blocks[number], now.trailing_zeros() as MemoryId);
-                copy(Stale { number, block, version, from });
+                let block = &self.blocks.blocks[number];
+                copy(Stale { number, block, version, from, to: memory });
                 state.store(now | 1 << memory, Ordering::Release);
                 return;
             }
