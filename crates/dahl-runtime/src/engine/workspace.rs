@@ -49,8 +49,8 @@ impl Workspace {
             .map_or((0, Some(0)), |arena| (arena.len(), resident_bytes_at(arena.pointer(), arena.len())))
     }
 
-    /// Makes room for a session that needs so many bytes of each memory.
-    pub(super) fn reserve(&self, bytes: &[usize]) -> Result<()> {
+    /// Makes room for a session that needs so many bytes of each memory, for engines that bind a graph.
+    pub fn reserve(&self, bytes: &[usize]) -> Result<()> {
         let mut arenas = lock(&self.0);
         let before = arenas.needed.clone();
         let n_memories = before.len().max(bytes.len());
@@ -64,8 +64,10 @@ impl Workspace {
         grown
     }
 
-    /// Takes all arenas for a run, which ends with the lease. `place` is told where each of them begins.
-    pub(super) fn enter(&self, mut place: impl FnMut(MemoryId, *mut u8)) -> Result<Lease> {
+    /// Takes all arenas for a run, which ends with the lease, for engines that begin one. `place` is told
+    /// where each of them begins: there are as many bytes as anybody has [reserved](Workspace::reserve),
+    /// aligned to a cache line, with any contents. Refuses while another run is in it.
+    pub fn enter(&self, mut place: impl FnMut(MemoryId, *mut u8)) -> Result<Lease> {
         let mut arenas = lock(&self.0);
         let refuse = |message: &str| Err(Error::new(ErrorKind::Usage, message));
         match arenas.state {
@@ -107,13 +109,15 @@ impl Arenas {
 }
 
 /// The right to run in a workspace, until it is dropped.
-pub(super) struct Lease {
+#[must_use = "the run ends with it"]
+pub struct Lease {
     workspace: Workspace,
     is_lost: bool,
 }
 
 impl Lease {
-    /// Leaves the workspace to a kernel that may never end.
+    /// Leaves the workspace to a kernel that may never end. Whoever calls it keeps a clone of the workspace
+    /// for as long as the kernel may run: the memory is freed with the last one.
     pub fn lose(&mut self) {
         self.is_lost = true;
     }
