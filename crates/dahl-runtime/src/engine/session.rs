@@ -143,6 +143,9 @@ impl Session {
             }
             for step in collected..finished {
                 session.steps.fetch_outputs(step);
+                if let Some(error) = session.steps.runner().failure() {
+                    return Err(error);
+                }
                 // SAFETY: the step has finished, and the one `depth` later is fed and released after this one
                 // was collected.
                 let outputs = unsafe { Outputs::new(session.steps.rings(), step) };
