@@ -83,6 +83,7 @@ unsafe impl Engine for Outside {
     ) -> Result<Box<dyn Steps>> {
         plan.check(lowered)?;
         plan.check_machine(&self.machine)?;
+        plan.check_scratch(lowered, &self.machine)?;
         workspace.reserve(&[plan.memory(HOST).bytes])?;
         let accesses = || lowered.tasks().iter().flat_map(|task| &task.accesses);
         let versions = |buffer: usize| {

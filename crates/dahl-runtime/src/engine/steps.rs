@@ -39,7 +39,8 @@ pub unsafe trait Engine: Send + Sync {
     fn machine(&self) -> &Machine;
 
     /// Makes a planned graph ready to run, and keeps the newest `trace_capacity` events of each unit. Refuses
-    /// a plan that is not for this graph ([`Plan::check`]) and machine.
+    /// a plan that is not for this graph ([`Plan::check`]) and machine ([`Plan::check_machine`],
+    /// [`Plan::check_scratch`]).
     ///
     /// An engine keeps to the units and the order of a plan, and to its offsets, in memory that it takes from
     /// the workspace ([`Workspace::reserve`], [`Workspace::enter`]); then the plan's copies are its to make,

@@ -65,7 +65,7 @@ pub(super) fn add_scratch(
 
 impl Plan {
     /// Refuses a machine whose units would have less scratch than their tasks need.
-    pub(crate) fn check_scratch(&self, lowered: &Lowered, machine: &Machine) -> Result<()> {
+    pub fn check_scratch(&self, lowered: &Lowered, machine: &Machine) -> Result<()> {
         let needs = needs(lowered, self.placement(), machine);
         for (id, (memory, (n_units, bytes))) in self.memories().iter().zip(needs).enumerate() {
             let given = memory.unit_scratch_bytes;
