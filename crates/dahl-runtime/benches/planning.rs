@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     for n_samples in [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 640_000] {
         measure(n_samples, 2)?;
     }
-    for n_layers in [250, 500, 1_000, 2_000] {
+    for n_layers in [250, 500, 1_000, 2_000, 6_061] {
         measure(64, n_layers)?;
     }
     Ok(())
