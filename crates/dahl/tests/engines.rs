@@ -113,6 +113,9 @@ fn a_unit_that_finishes_later_gives_the_bits_of_plain_workers_and_takes_what_was
             let numbers = losses.chain(model.weights().unwrap().iter().copied());
             let taken = report.used.iter().filter(|arena| arena.memory == 2);
             let taken: usize = taken.map(|arena| arena.planned_bytes).sum();
+            if matches!(schedule, Schedule::Replay | Schedule::Fixed) {
+                assert!(report.trace.workers.iter().all(|events| !events.is_empty()), "all have work");
+            }
             (numbers.map(f64::to_bits).collect::<Vec<u64>>(), taken)
         };
         let (expected, _) = train(Trainer::new(&Machine::with_workers(2)), Schedule::Replay);
