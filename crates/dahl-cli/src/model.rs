@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> Result<Exit> {
             "tasks_per_step": n_tasks,
             "mem_max_bytes": memory.bytes,
             "mem_unshared_bytes": memory.bytes_unshared,
+            "scratch_bytes": memory.scratch_bytes,
             "weight_bytes": weight_bytes,
         }))?;
         return Ok(Exit::Done);
@@ -145,6 +146,13 @@ pub fn run(args: &Args) -> Result<Exit> {
         bytes(memory.bytes_unshared as u64),
         count(machine.units.len(), "worker")
     ))?;
+    if memory.scratch_bytes > 0 {
+        say(format!(
+            "{} of it as scratch of kernels, {} for each worker",
+            bytes(memory.scratch_bytes as u64),
+            bytes(memory.unit_scratch_bytes as u64)
+        ))?;
+    }
     Ok(Exit::Done)
 }
 

@@ -1,9 +1,9 @@
-//! Scratch of kernels: memory that a kernel has while it runs, declared by its codelet and planned with the step.
+//! Scratch: memory that a kernel has while it runs, declared by its codelet and planned with the step.
 //!
-//! Here it is counted in vectors of lanes, a cache line each. Each algorithm has a function that says how many
-//! it needs, which goes by the form of a call and never by its data. The kernel takes as many by that function
-//! ([`first`]), and the codelet declares the most of all algorithms that a call may come to, also those that
-//! are only taken where values are not finite ([`declared`]). So nothing is derived twice.
+//! Here it is counted in vectors of lanes, a cache line each. Each algorithm has a function that says how
+//! many it needs, which goes by the form of a call and never by its data. The kernel takes as many by that
+//! function ([`first`]), and the codelet declares the most of all algorithms that a call may come to, also
+//! those that are only taken where values are not finite ([`declared`]). So nothing is derived twice.
 
 use crate::algorithm::order_of;
 use crate::real::Real;

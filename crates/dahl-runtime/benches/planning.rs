@@ -22,7 +22,8 @@ const N_ROUNDS: usize = 3;
 const WIDTH: usize = 32;
 
 static LOAD: Codelet = Codelet::new("load", "images[*,i] index[n] -> x[n,i]", 0.0, EMPTY);
-static DENSE: Codelet = Codelet::new("dense", "x[n,i] w[o,i] -> y[n,o]", 2.0, EMPTY);
+static DENSE: Codelet = Codelet::new("dense", "x[n,i] w[o,i] -> y[n,o]", 2.0, EMPTY)
+    .scratch(|_, spec| spec.args[0].region.len() * size_of::<f32>());
 static RELU: Codelet = Codelet::new("relu", "x[..] -> y[..]", 1.0, EMPTY).in_place();
 static LOSS: Codelet = Codelet::new("loss", "y[n,o!] -> loss[] += dy[n,o!]", 8.0, EMPTY);
 static DX: Codelet = Codelet::new("dx", "dy[n,o] w[o,i] -> dx[n,i]", 2.0, EMPTY);

@@ -45,6 +45,11 @@ pub fn words(planned: &Planned, machine: &Machine) -> String {
         size(profile.ring_bytes),
         count(depth, "step")
     );
+    if memory.scratch_bytes > 0 {
+        let each = bytes(memory.unit_scratch_bytes as u64);
+        let all = size(memory.scratch_bytes);
+        let _ = writeln!(text, "{all} of it as scratch of kernels, {each} for each worker");
+    }
     let _ = writeln!(text, "{} beside it for weights, optimiser and data", size(memory.state_bytes));
     for (id, all, limit) in memories(planned, machine) {
         let units = machine.units.iter().filter(|unit| unit.memory == id).count();
@@ -66,6 +71,7 @@ pub fn to_json(planned: &Planned, machine: &Machine) -> Value {
             "mem_unshared_bytes": memory.bytes_unshared,
             "in_use_peak_bytes": profile.peak(),
             "ring_bytes": profile.ring_bytes,
+            "scratch_bytes": memory.scratch_bytes,
             "state_bytes": memory.state_bytes,
             "memories": memories.collect::<Vec<_>>(),
             "in_use_bytes": profile.in_use.iter().map(|&(_, bytes)| bytes).collect::<Vec<_>>(),

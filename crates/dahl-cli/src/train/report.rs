@@ -93,10 +93,14 @@ pub fn summary(job: &Job, report: &Report) -> Result<()> {
             100.0 * share
         ))?;
     }
-    let PlanSummary { n_tasks, bytes: planned, bytes_unshared, state_bytes } = report.plan;
+    let PlanSummary { n_tasks, bytes: planned, scratch_bytes, bytes_unshared, state_bytes } = report.plan;
+    let scratch = match scratch_bytes {
+        0 => String::new(),
+        some => format!(" {} of it as scratch of kernels,", bytes(some as u64)),
+    };
     say(format!(
-        "memory: a step needs {} for what its {n_tasks} tasks compute ({} if they did not share it), besides {} of weights and \
-         images",
+        "memory: a step needs {} for what its {n_tasks} tasks compute ({} if they did not share it),{scratch} besides {} of \
+         weights and images",
         bytes(planned as u64),
         bytes(bytes_unshared as u64),
         bytes(state_bytes as u64)
@@ -165,7 +169,7 @@ pub fn stopped(job: &Job, report: &Report) -> Result<()> {
 
 fn to_json(job: &Job, report: &Report) -> Value {
     let last = report.epochs.last();
-    let PlanSummary { n_tasks, bytes, bytes_unshared, state_bytes } = report.plan;
+    let PlanSummary { n_tasks, bytes, scratch_bytes, bytes_unshared, state_bytes } = report.plan;
     json!({
         "test_accuracy": last.map(|epoch| epoch.test_accuracy),
         "test_loss": last.map(|epoch| epoch.test_loss),
@@ -175,6 +179,7 @@ fn to_json(job: &Job, report: &Report) -> Value {
         "tasks_per_step": n_tasks,
         "mem_max_bytes": bytes,
         "mem_unshared_bytes": bytes_unshared,
+        "scratch_bytes": scratch_bytes,
         "state_bytes": state_bytes,
         "planned_bytes": report.planned_bytes,
         "plan_hash": report.plans.hash().to_string(),

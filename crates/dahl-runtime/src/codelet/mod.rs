@@ -100,9 +100,9 @@ impl Codelet {
     }
 
     /// The same codelet, whose kernels need memory while they run: this says how many bytes. A kernel gets as
-    /// many, from whoever calls it, and no more, so it should take its sizes from the same function. It may
-    /// go by nothing that changes from run to run, least of all by values: what is needed is known, and there,
-    /// before the first step.
+    /// many, from whoever calls it, and no more, so it should take its sizes from the same function. It goes
+    /// by shapes, regions, layouts and integers alone, not by scalars or values: what is needed is known, and
+    /// there, before the first step.
     pub const fn scratch(mut self, scratch: fn(&Implementation, &CallSpec) -> usize) -> Self {
         self.scratch = scratch;
         self

@@ -1,9 +1,9 @@
 //! What kernels need while they run: scratch, behind the buffers in the arena of each memory.
 //!
 //! A unit executes one task at a time, so one range for each unit is enough for all of its tasks, as large as
-//! the largest of them asks for. Which tasks these are is known by memory alone: whatever floats is taken over
-//! by any unit of its memory, any other unit there stands in for one that rests, and in an open order any unit
-//! executes any task. So all units of a memory have as much.
+//! the largest of them asks for. Which tasks these are is known by memory alone: whatever floats is taken
+//! over by any unit of its memory, any other unit there stands in for one that rests, and in an open order
+//! any unit executes any task. So all units of a memory have as much.
 //!
 //! It follows from the graph and the order, so plan files say nothing about it, and offsets of buffers are
 //! what they would be without it.
@@ -28,7 +28,11 @@ fn needs(lowered: &Lowered, placement: Option<&Placement>, machine: &Machine) ->
         }
     }
     let n_units = |memory| machine.units.iter().filter(|unit| unit.memory == memory).count();
-    largest.into_iter().enumerate().map(|(memory, bytes)| (n_units(memory), bytes)).collect()
+    let of_memory = |(memory, bytes)| match n_units(memory) {
+        0 => (0, 0),
+        n_units => (n_units, bytes),
+    };
+    largest.into_iter().enumerate().map(of_memory).collect()
 }
 
 /// Gives the units of every memory what their tasks need.

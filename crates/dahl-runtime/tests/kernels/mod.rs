@@ -13,8 +13,9 @@ pub const fn reference(kernel: Kernel) -> Implementation {
     Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
 }
 
-/// `y = y / 2 + x + k`: the order of two of these matters.
-pub static BLEND: Codelet = Codelet::new("blend", "x[i,j] y[i,j] -> y[i,j]", 2.0, &[reference(blend)]);
+/// `y = y / 2 + x + k`: the order of two of these matters. A row of halves is in its scratch.
+pub static BLEND: Codelet = Codelet::new("blend", "x[i,j] y[i,j] -> y[i,j]", 2.0, &[reference(blend)])
+    .scratch(|_, spec| spec.args[1].region.shape()[1] * size_of::<f32>());
 /// `y = x`, whatever was in `y`.
 pub static COPY: Codelet = Codelet::new("copy", "x[i,j] -> y[i,j]", 0.0, &[reference(copy)]);
 /// `c = a b`, or `c += a b`.
@@ -26,10 +27,14 @@ pub static FAIL: Codelet = Codelet::new("fail", "x[i,j] -> y[i,j]", 0.0, &[refer
 
 fn blend(call: &Call<'_>) -> Result<()> {
     let (x, mut y) = (call.input::<f32>(0), call.output::<f32>(0));
+    let (halves, columns) = (call.scratch::<f32>(), y.region().range(1));
+    assert_eq!(halves.len(), columns.len());
     for i in y.region().range(0) {
-        for j in y.region().range(1) {
-            let value = y.at([i, j]) / 2.0 + x.at([i, j]) + call.scalar(0) as f32;
-            y.set([i, j], value);
+        for (half, j) in halves.iter_mut().zip(columns.clone()) {
+            *half = y.at([i, j]) / 2.0;
+        }
+        for (half, j) in halves.iter().zip(columns.clone()) {
+            y.set([i, j], half + x.at([i, j]) + call.scalar(0) as f32);
         }
     }
     Ok(())

@@ -17,7 +17,8 @@ use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
 use dahl_runtime::schedule::SchedulerKind;
 
-/// `y[i,j] = x[j,i] + 1`; fails on purpose where an element is 1000, panics where it is 2000.
+/// `y[i,j] = x[j,i] + 1`; fails on purpose where an element is 1000, panics where it is 2000. All sums are in
+/// its scratch before the first is written, so that tasks which had the same would notice.
 static TURN: Codelet = Codelet::new(
     "turn",
     "x[j,i] -> y[i,j]",
@@ -29,20 +30,26 @@ static TURN: Codelet = Codelet::new(
         needs: Needs::Nothing,
         kernel: turn,
     }],
-);
+)
+.scratch(|_, spec| spec.args[1].region.len() * size_of::<f64>());
 
 fn turn(call: &Call<'_>) -> Result<()> {
     let x = call.input::<f64>(0);
     let mut y = call.output::<f64>(0);
     let mut refused = None;
+    let sums = call.scratch::<f64>();
+    assert_eq!(sums.len(), y.region().len());
+    let mut at = sums.iter_mut();
     for_each_index(y.region(), |index| {
         let value = x.at([index[1], index[0]]);
         assert!(value != 2000.0, "two thousand");
         if value == 1000.0 {
             refused = Some(format!("one thousand at {index:?}"));
         }
-        y.put(index, value + 1.0);
+        at.next().into_iter().for_each(|sum| *sum = value + 1.0);
     });
+    let mut at = sums.iter();
+    for_each_index(y.region(), |index| at.next().into_iter().for_each(|&sum| y.put(index, sum)));
     match refused {
         Some(message) => Err(dahl_runtime::Error::new(dahl_runtime::ErrorKind::Task, message)),
         None => Ok(()),

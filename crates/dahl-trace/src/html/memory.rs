@@ -14,7 +14,9 @@ pub struct MemoryUse {
     pub name: String,
     /// What was planned before the run, beside state: MEM_MAX.
     pub planned_bytes: usize,
-    /// The same, if no two buffers shared memory.
+    /// How many of these bytes kernels need while they run.
+    pub scratch_bytes: usize,
+    /// What would have been planned if no two buffers shared memory.
     pub unshared_bytes: usize,
     /// What lies beside that from the first step to the last: weights and data.
     pub state_bytes: usize,
@@ -39,6 +41,7 @@ impl MemoryUse {
             MemoryUse {
                 name: memory.name.clone(),
                 planned_bytes: plan.bytes,
+                scratch_bytes: plan.scratch_bytes,
                 unshared_bytes: plan.bytes_unshared,
                 state_bytes: plan.state_bytes,
                 limit_bytes: memory.limit_bytes,
@@ -55,6 +58,7 @@ impl MemoryUse {
         object(&[
             ("name", quoted(&self.name)),
             ("planned", self.planned_bytes.to_string()),
+            ("scratch", self.scratch_bytes.to_string()),
             ("unshared", self.unshared_bytes.to_string()),
             ("state", self.state_bytes.to_string()),
             ("limit", self.limit_bytes.map_or("null".into(), |limit| limit.to_string())),

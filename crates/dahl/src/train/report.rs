@@ -78,6 +78,8 @@ pub struct PlanSummary {
     pub n_tasks: usize,
     /// Bytes that the steps need beside weights and data: MEM_MAX.
     pub bytes: usize,
+    /// How many of them kernels need while they run, on all workers.
+    pub scratch_bytes: usize,
     /// The same, if no two buffers shared memory.
     pub bytes_unshared: usize,
     /// Bytes of weights and data.

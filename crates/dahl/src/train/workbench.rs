@@ -146,6 +146,7 @@ impl<'a, T: Float> Workbench<'a, T> {
         let plan = PlanSummary {
             n_tasks: lowered.tasks().len(),
             bytes: memory.bytes,
+            scratch_bytes: memory.scratch_bytes,
             bytes_unshared: memory.bytes_unshared,
             state_bytes: memory.state_bytes,
         };

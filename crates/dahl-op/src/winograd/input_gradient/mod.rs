@@ -136,8 +136,8 @@ impl<T: Real> InputGradient<'_, T> {
         ((WEIGHTS / per_channel).clamp(1, self.n_channels), per_channel)
     }
 
-    /// Vectors of scratch that it needs: weights and a band for each channel, a row of tiles of `dy`, and the products
-    /// of a channel of it.
+    /// Vectors of scratch that it needs: weights and a band for each channel, a row of tiles of `dy`, and the
+    /// products of a channel of it.
     pub(crate) fn scratch_len(&self) -> usize {
         let (n_channels, per_channel) = self.cut();
         let row = 4 * self.n_tiles_along().1 * self.n_kernels;

@@ -177,7 +177,7 @@ function memoryPlot(host, raw) {
   const figure = element("figure", { class: "card" }, element("figcaption", {}, `Memory: ${raw.name}`, keys(lines)));
   host.append(figure);
   const words = `${bytesText(raw.planned)} were planned before the run, ${bytesText(peak)} are in use at most (during ${raw.names[top]}); ` +
-    `without sharing it would be ${bytesText(raw.unshared)}. Weights and data take ${bytesText(raw.state)} beside it` +
+    `${bytesText(raw.scratch)} of it are scratch of kernels; without sharing it would be ${bytesText(raw.unshared)}. Weights and data take ${bytesText(raw.state)} beside it` +
     (raw.limit === null ? "." : `, of ${bytesText(raw.limit)} allowed in all.`);
   const level = (plot, value, colour, dash) => {
     const y = plot.y(value);
