@@ -10,7 +10,7 @@ mod later;
 
 use super::device::Devices;
 use super::local::PerWorker;
-use super::memory::{Held, Store};
+use super::memory::{Abandoned, Store};
 use super::planned::{PlannedReplicas, memories};
 use super::runner::Runner;
 use super::workspace::{Lease, Workspace};
@@ -23,7 +23,6 @@ use crate::progress::{Coherence, Stale};
 use crate::shape::Dtype;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{Mutex, lock};
-use crate::trace::recorder::Taken;
 use later::Later;
 use std::ptr;
 
@@ -61,14 +60,15 @@ impl Scratch {
     }
 }
 
-/// The versions of a buffer, one after the other in memory.
-struct Versions {
+/// The versions of a buffer, one after the other in memory, and which of them a step uses. All engines must
+/// agree on it: the program finds ports, outputs and state by it.
+pub struct Versions {
     /// How many there are.
     count: u64,
     /// Bytes from one to the next; 0 where there is one.
     stride: usize,
     /// Whether every step has its own. What no task writes is the same for all steps.
-    advances: bool,
+    pub advances: bool,
     /// The version of step 0, which for state follows from the store at the beginning of a run.
     first: AtomicU64,
     /// The oldest age that a task reads.
@@ -76,7 +76,8 @@ struct Versions {
 }
 
 impl Versions {
-    fn new(lowered: &Lowered, buffer: usize, is_written: bool, oldest: usize) -> Self {
+    /// The versions of a buffer, which tasks write or not, and read up to this age.
+    pub fn new(lowered: &Lowered, buffer: usize, is_written: bool, oldest: usize) -> Self {
         let Buffer { bytes, kind, versions, .. } = lowered.buffers[buffer];
         let stride = if versions == 1 { 0 } else { bytes.next_multiple_of(ALIGN) };
         let advances = is_written || !matches!(kind, BufferKind::State(_));
@@ -84,7 +85,7 @@ impl Versions {
     }
 
     /// A run begins with step `first`, and the newest version is the one that the step before it left.
-    fn begin(&self, newest: usize, first: u64) {
+    pub fn begin(&self, newest: usize, first: u64) {
         let after =
             if self.advances { newest as u64 + 1 + self.count - first % self.count } else { newest as u64 };
         self.first.store(after % self.count, Ordering::Relaxed);
@@ -92,7 +93,7 @@ impl Versions {
 
     /// The version that a step uses for what was written `age` steps before.
     #[inline(always)]
-    fn number(&self, step: u64, age: usize) -> usize {
+    pub fn number(&self, step: u64, age: usize) -> usize {
         if self.stride == 0 {
             return 0;
         }
@@ -138,7 +139,7 @@ pub(super) struct BoundGraph {
     /// Room for the addresses of what each worker calls.
     addresses: PerWorker<Addresses>,
     /// What a run that was given up worked on: a kernel may still be using it.
-    kept: Mutex<Vec<Held>>,
+    kept: Mutex<Vec<Abandoned>>,
 }
 
 impl BoundGraph {
@@ -159,7 +160,7 @@ impl BoundGraph {
         };
         let memories = plan.memories().iter().map(memory).collect();
         let bytes: Vec<usize> = plan.memories().iter().map(|memory| memory.bytes).collect();
-        workspace.reserve(&bytes, devices)?;
+        workspace.reserve_on(&bytes, devices)?;
         let later = Later::of_workers(lowered, plan, machine, devices)?;
         let (mut is_written, mut oldest) =
             (vec![false; lowered.buffers.len()], vec![0; lowered.buffers.len()]);
@@ -171,7 +172,7 @@ impl BoundGraph {
         let versions = (0..lowered.buffers.len()).map(versions).collect();
         let max_args = lowered.tasks.iter().map(|task| task.places.len()).max().unwrap_or(0);
         Ok(BoundGraph {
-            runner: Runner::new(lowered, units.len(), trace_capacity, n_memories > 1),
+            runner: Runner::new(lowered, machine, trace_capacity),
             places: lowered.tasks.iter().map(|task| task.places.clone()).collect(),
             kinds: lowered.buffers.iter().map(|buffer| buffer.kind).collect(),
             dtypes: lowered.buffers.iter().map(|buffer| buffer.dtype).collect(),
@@ -340,13 +341,8 @@ impl BoundGraph {
     }
 
     /// Keeps the memory of a store for kernels that may still be using it.
-    pub fn keep(&self, memory: Vec<Held>) {
-        lock(&self.kept).extend(memory);
-    }
-
-    /// The events of each worker, and of the program, since the last call.
-    pub fn take_events(&self) -> Vec<Taken> {
-        self.runner.take_events(&self.memory_of)
+    pub fn keep(&self, memory: Abandoned) {
+        lock(&self.kept).push(memory);
     }
 
     /// First byte of a version of a buffer.

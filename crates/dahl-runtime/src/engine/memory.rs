@@ -30,8 +30,14 @@ pub(super) fn allocate(bytes: usize) -> Result<Bytes> {
     })
 }
 
+/// The memory of a store that a run was given up with. It is freed when this is dropped.
+#[must_use = "a kernel may still be using it"]
+pub struct Abandoned {
+    _held: Vec<Held>,
+}
+
 /// The memory of an array.
-pub(super) enum Held {
+enum Held {
     /// The store's own.
     Own(Bytes),
     /// Somebody else's too, so nobody writes it.
@@ -325,17 +331,18 @@ impl Store {
         self.entries.iter().map(|entry| entry.replicas.len(memory)).sum()
     }
 
-    /// Gives up the memory of all arrays, which a kernel may still be using. They cannot be used any more.
-    pub(super) fn abandon(&mut self) -> Vec<Held> {
+    /// Gives up the memory of all arrays, which a kernel may still be using, for engines that give up a run.
+    /// They cannot be used any more. What is returned must be kept for as long as the kernel may run.
+    pub fn abandon(&mut self) -> Abandoned {
         let held = |entry: &mut Entry| {
             let replicas = entry.replicas.take().map(Held::Replica);
             replicas.chain(entry.held.take()).collect::<Vec<Held>>()
         };
-        self.entries.iter_mut().flat_map(held).collect()
+        Abandoned { _held: self.entries.iter_mut().flat_map(held).collect() }
     }
 
     /// Whether arrays were given up.
-    pub(super) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.entries.iter().any(|entry| entry.held.is_none())
     }
 }

@@ -34,13 +34,15 @@ mod native;
 mod session;
 pub(crate) mod submit;
 
+pub use crate::progress::Blocked;
+pub use bound::Versions;
 pub use busy::{Action, Lookout, Notice, Tell};
 pub use device::{Delay, Device, Event, Launch, Over, QueueDevice, QueueOptions};
-pub use memory::Store;
+pub use memory::{Abandoned, Store};
 pub use native::{native, native_with};
-pub use pool::{Pool, WorkSource, current_worker};
+pub use pool::{Pool, WorkSource, become_worker, current_worker};
 pub use rings::{Outputs, Ports, Rings};
 pub use runner::{Failure, Runner};
 pub use session::{Handle, Session};
 pub use steps::{Engine, Steps};
-pub use workspace::Workspace;
+pub use workspace::{Lease, Workspace};

@@ -11,17 +11,16 @@ use super::rings::Rings;
 use super::runner::Runner;
 use super::steps::{Engine, Steps};
 use super::threads::Threads;
-use super::watchdog::stuck;
 use super::workspace::{Lease, Workspace};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::graph::{Lowered, Role};
 use crate::machine::Machine;
 use crate::plan::{Interleaved, Order, Plan};
 use crate::progress::{Doing, Dynamic, Progress, Replay};
 use crate::schedule::{self, Scheduler, SchedulerKind};
 use crate::sync::Arc;
+use crate::trace::Trace;
 use crate::trace::recorder::Look;
-use crate::trace::{Clock, Trace};
 use std::time::Duration;
 
 /// The native engine for a machine: one thread per unit.
@@ -52,11 +51,6 @@ unsafe impl Engine for Pool {
         workspace: &Workspace,
         trace_capacity: usize,
     ) -> Result<Box<dyn Steps>> {
-        if let Some(placement) = plan.placement().filter(|p| p.order.len() != self.n_workers()) {
-            let (planned, there) = (placement.order.len(), self.n_workers());
-            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
-            return Err(Error::new(ErrorKind::Plan, message));
-        }
         plan.check(lowered)?;
         let machine = Pool::machine(&self);
         plan.check_machine(machine)?;
@@ -81,8 +75,8 @@ unsafe impl Engine for Pool {
         });
         let source = Arc::clone(&progress) as Arc<dyn WorkSource>;
         self.attach(Arc::clone(&source));
-        let (rings, clock) = (Rings::new(lowered), Clock::start());
-        Ok(Box::new(NativeSteps { pool: self, graph, progress, source, rings, first: 0, lease: None, clock }))
+        let rings = Rings::new(lowered);
+        Ok(Box::new(NativeSteps { pool: self, graph, progress, source, rings, first: 0, lease: None }))
     }
 
     fn lookout(self: Arc<Self>) -> Option<Lookout> {
@@ -119,7 +113,6 @@ struct NativeSteps {
     first: u64,
     /// Nobody else uses the workspace during a run.
     lease: Option<Lease>,
-    clock: Clock,
 }
 
 // SAFETY: see `Engine for Pool`. Workers are between tasks when no step is released, and `bind` points at the
@@ -181,20 +174,13 @@ unsafe impl Steps for NativeSteps {
     }
 
     fn stuck(&self, limit: Duration) -> Error {
-        let looks = self.graph.runner.looks();
-        let doing: Vec<Doing> = looks.iter().map(doing).collect();
-        stuck(&self.graph.runner, limit, &looks, &self.progress.blocked(&doing), &self.clock)
+        let runner = &self.graph.runner;
+        let doing: Vec<Doing> = runner.looks().iter().map(doing).collect();
+        runner.stuck(limit, &self.progress.blocked(&doing))
     }
 
     fn take_events(&mut self, trace: &mut Trace) {
-        trace.ticks_per_second = self.clock.ticks_per_second();
-        for taken in self.graph.take_events() {
-            trace.workers.push(taken.events);
-            trace.transfers.push(taken.transfers);
-            trace.n_dropped.push(taken.n_dropped);
-        }
-        // The program executes no tasks.
-        trace.workers.pop();
+        self.graph.runner.take_events(trace);
     }
 }
 

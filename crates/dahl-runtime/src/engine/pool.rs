@@ -23,6 +23,12 @@ pub fn current_worker() -> Option<usize> {
     WORKER.with(Cell::get)
 }
 
+/// Makes the current thread a worker for as long as it lives, for engines that start their own threads. A
+/// worker is refused whatever would wait for tasks, since it might wait for itself.
+pub fn become_worker(worker: usize) {
+    WORKER.with(|current| current.set(Some(worker)));
+}
+
 /// Something that workers work on.
 pub trait WorkSource: Send + Sync {
     /// Runs what is ready for this worker. Returns whether anything ran.
@@ -97,7 +103,7 @@ impl Pool {
                 if let Some(core) = core {
                     pin_current_thread(core);
                 }
-                WORKER.with(|current| current.set(Some(worker)));
+                become_worker(worker);
                 shared.threads[worker].get_or_init(ThreadId::current);
                 serve(&shared, worker);
             });

@@ -6,16 +6,20 @@
 
 #![expect(unsafe_code, reason = "hands addresses to kernels")]
 
+use super::watchdog;
 use crate::codelet::{ArgSpec, Call, CallSpec, Kernel};
 use crate::error::{Error, ErrorKind, Result, panic_message};
 use crate::graph::Lowered;
-use crate::machine::{HOST, MemoryId};
+use crate::machine::{HOST, Machine, MemoryId};
+use crate::progress::Blocked;
 use crate::sync::Padded;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex, lock};
-use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder, Taken};
+use crate::trace::recorder::{Look, MAX_BLOCKS, Recorder};
+use crate::trace::{Clock, Trace};
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr;
+use std::time::Duration;
 
 /// What is needed to call one task, close together.
 struct Exec {
@@ -61,13 +65,17 @@ pub struct Runner {
     buffers: Vec<String>,
     /// One for each worker, and one for what the program copies itself.
     recorders: Vec<Padded<Recorder>>,
+    /// The memory that each worker computes in.
+    memory_of: Vec<MemoryId>,
+    clock: Clock,
     failure: Arc<Failure>,
 }
 
 impl Runner {
-    /// A runner that keeps the newest `trace_capacity` events of each worker, and of the program, if it
-    /// copies anything.
-    pub fn new(lowered: &Lowered, n_workers: usize, trace_capacity: usize, program_copies: bool) -> Self {
+    /// A runner for the units of a machine, each of which is a worker. It keeps the newest `trace_capacity`
+    /// events of each worker, and of the program where there are several memories to copy between.
+    pub fn new(lowered: &Lowered, machine: &Machine, trace_capacity: usize) -> Self {
+        let (n_workers, program_copies) = (machine.units.len(), machine.memories.len() > 1);
         let exec = |task: &crate::graph::Task| Exec {
             kernel: task.kernel,
             spec: task.spec.clone(),
@@ -88,6 +96,8 @@ impl Runner {
             origins: lowered.tasks.iter().map(origin).collect(),
             buffers: lowered.buffers.iter().map(|buffer| buffer.name.clone()).collect(),
             recorders: (0..=n_workers).map(recorder).collect(),
+            memory_of: machine.units.iter().map(|unit| unit.memory).collect(),
+            clock: Clock::start(),
             failure: Arc::default(),
         }
     }
@@ -108,12 +118,19 @@ impl Runner {
         Arc::clone(&self.failure)
     }
 
-    /// Calls the kernel of a task.
+    /// Calls the kernel of a task. Who finds that the run [has failed](Runner::has_failed) passes the task
+    /// over instead.
+    ///
+    /// A worker executes one task at a time. If two threads called under one number, their events would be
+    /// mixed up.
     ///
     /// # Safety
     /// The addresses must be as [`Call::new`] asks for: valid for the tiles of the task's arguments, and not
     /// used by anybody else where the task writes. `scratch` must be valid for as many bytes as the task has
     /// scratch, aligned to [`ALIGN`](crate::bytes::ALIGN), and not used by anybody else meanwhile.
+    ///
+    /// # Panics
+    /// If the machine has no such unit, or the graph no such task.
     #[inline(always)]
     pub unsafe fn call(
         &self,
@@ -192,10 +209,24 @@ impl Runner {
         self.recorders[..self.program()].iter().map(|recorder| recorder.0.look()).collect()
     }
 
-    /// The events since the last call, of each worker, and of the program.
-    pub(crate) fn take_events(&self, memory_of: &[MemoryId]) -> Vec<Taken> {
-        let memory = |who: usize| memory_of.get(who).copied().unwrap_or(HOST);
-        self.recorders.iter().enumerate().map(|(who, recorder)| recorder.0.take(memory(who))).collect()
+    /// Says what a run is stuck in, in which no task has finished for so long: who has been executing what,
+    /// and which tasks wait, as far as the engine knows.
+    pub fn stuck(&self, limit: Duration, blocked: &[Blocked]) -> Error {
+        watchdog::stuck(self, limit, &self.looks(), blocked, &self.clock)
+    }
+
+    /// Adds the events since the last call to a trace: those of each worker, and the copies of the program.
+    pub fn take_events(&self, trace: &mut Trace) {
+        trace.ticks_per_second = self.clock.ticks_per_second();
+        for (who, recorder) in self.recorders.iter().enumerate() {
+            let taken = recorder.0.take(self.memory_of.get(who).copied().unwrap_or(HOST));
+            // The program executes no tasks.
+            if who < self.program() {
+                trace.workers.push(taken.events);
+            }
+            trace.transfers.push(taken.transfers);
+            trace.n_dropped.push(taken.n_dropped);
+        }
     }
 }
 

@@ -6,8 +6,9 @@
 //! are alike to them.
 //!
 //! An engine of another crate finds here and beside it what it needs: a [`Runner`] calls kernels, turns
-//! panics into errors and records events; [`Rings`] are the addresses of ports and outputs; a
-//! [`Store`] has the state, a [`Workspace`] the memory of steps.
+//! panics into errors, records events and says who is stuck; [`Rings`] are the addresses of ports and
+//! outputs; a [`Store`] has the state, a [`Workspace`] the memory of steps; [`Versions`](super::Versions) say
+//! which version a step uses. Threads that it starts itself [become workers](super::become_worker).
 
 #![expect(unsafe_code, reason = "implementing an engine is a promise")]
 
@@ -29,16 +30,21 @@ use std::time::Duration;
 ///
 /// # Safety
 /// Kernels are called with the addresses that an engine chooses, and may do anything there. Whoever
-/// implements it promises, for every step that was released, that each task is executed exactly once, after
-/// everything that it depends on by the edges of the graph and of the plan; that kernels get addresses as
+/// implements it promises, for every step that was released, that each task is executed exactly once, or
+/// passed over after a [failure](Runner::has_failed), after everything that it depends on by the edges of the
+/// graph, and where offsets are those of the plan, by the edges of the plan; that kernels get addresses as
 /// [`Runner::call`] asks for; and that the [`Steps`] it makes keep what their methods say.
 pub unsafe trait Engine: Send + Sync {
     /// The machine whose units execute tasks.
     fn machine(&self) -> &Machine;
 
-    /// Makes a planned graph ready to run: takes what memory the plan asks for from the workspace, and keeps
-    /// the newest `trace_capacity` events of each unit. Refuses a plan that is not for this graph and
-    /// machine.
+    /// Makes a planned graph ready to run, and keeps the newest `trace_capacity` events of each unit. Refuses
+    /// a plan that is not for this graph ([`Plan::check`]) and machine.
+    ///
+    /// An engine keeps to the units and the order of a plan, and to its offsets, in memory that it takes from
+    /// the workspace ([`Workspace::reserve`], [`Workspace::enter`]); then the plan's copies are its to make,
+    /// and the plan's edges its to wait for. Or it has memory of its own, where every version of every buffer
+    /// has a place that it shares with nothing; then the edges of the graph are all there is to wait for.
     fn bind(
         self: Arc<Self>,
         lowered: &Lowered,
@@ -75,13 +81,17 @@ pub unsafe trait Steps: Send {
     /// The ports and outputs in the host's memory.
     fn rings(&self) -> &Rings;
 
-    /// Notes that the program is about to fill the ports of a step, none of whose tasks is released.
+    /// Notes that the program is about to fill the ports of a step, none of whose tasks is released. They are
+    /// the program's until it is, or until the run ends without it: a program that panics releases nothing.
     fn own_ports(&self, step: u64);
 
-    /// Brings the outputs of a finished step into the host's memory, for the program.
+    /// Brings the outputs of a finished step into the host's memory, for the program, whose they are until
+    /// the step that uses these versions next is released. What goes wrong is a
+    /// [failure](Runner::fail), and ends the run.
     fn fetch_outputs(&self, step: u64);
 
-    /// Lets all steps before `step` be executed.
+    /// Lets all steps before `step` be executed. It is called on the program's thread, and may take as long
+    /// as an engine needs to be given their tasks.
     fn release(&self, step: u64);
 
     /// Steps that are finished.
@@ -93,16 +103,18 @@ pub unsafe trait Steps: Send {
     /// Ends a run of `n` steps, all of which are finished: state is back in the store.
     fn end(&mut self, store: &mut Store, n: u64);
 
-    /// Gives up a run whose tasks may never finish. What they work on is taken out of the store and kept for
-    /// them.
+    /// Gives up a run whose tasks may never finish. What they work on is taken out of the store
+    /// ([`Store::abandon`]) and kept for them, as is the workspace ([`Lease::lose`](super::Lease::lose)),
+    /// also after the steps were dropped.
     fn give_up(&mut self, store: &mut Store);
 
     /// Whoever calls kernels, for failures, cancelling and watching.
     fn runner(&self) -> &Runner;
 
-    /// Says what a run is stuck in, in which no task has finished for so long.
+    /// Says what a run is stuck in, in which no task has finished for so long; see [`Runner::stuck`].
     fn stuck(&self, limit: Duration) -> Error;
 
-    /// Adds the events since the last call to a trace, with the length of its ticks.
+    /// Adds the events since the last call to a trace, with the length of its ticks; see
+    /// [`Runner::take_events`].
     fn take_events(&mut self, trace: &mut Trace);
 }

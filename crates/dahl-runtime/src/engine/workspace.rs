@@ -47,8 +47,14 @@ impl Workspace {
         arenas.arenas.get(memory).map_or((0, Some(0)), |arena| (arena.len(), arena.resident_bytes()))
     }
 
-    /// Makes room for a session that needs so many bytes of each memory, some of which belong to devices.
-    pub(super) fn reserve(&self, bytes: &[usize], devices: &Devices) -> Result<()> {
+    /// Makes room for a session that needs so many bytes of each memory, all of which are the host's, for
+    /// engines that bind a graph.
+    pub fn reserve(&self, bytes: &[usize]) -> Result<()> {
+        self.reserve_on(bytes, &Devices::default())
+    }
+
+    /// The same where some memories belong to devices.
+    pub(super) fn reserve_on(&self, bytes: &[usize], devices: &Devices) -> Result<()> {
         let mut arenas = lock(&self.0);
         let before = arenas.needed.clone();
         let n_memories = before.len().max(bytes.len());
@@ -73,8 +79,10 @@ impl Workspace {
         grown
     }
 
-    /// Takes all arenas for a run, which ends with the lease. `place` is told where each of them begins.
-    pub(super) fn enter(&self, mut place: impl FnMut(MemoryId, *mut u8)) -> Result<Lease> {
+    /// Takes all arenas for a run, which ends with the lease, for engines that begin one. `place` is told
+    /// where each of them begins: there are as many bytes as anybody has [reserved](Workspace::reserve),
+    /// aligned to a cache line, with any contents. Refuses while another run is in it.
+    pub fn enter(&self, mut place: impl FnMut(MemoryId, *mut u8)) -> Result<Lease> {
         let mut arenas = lock(&self.0);
         let refuse = |message: &str| Err(Error::new(ErrorKind::Usage, message));
         match arenas.state {
@@ -126,13 +134,15 @@ impl Arenas {
 }
 
 /// The right to run in a workspace, until it is dropped.
-pub(super) struct Lease {
+#[must_use = "the run ends with it"]
+pub struct Lease {
     workspace: Workspace,
     is_lost: bool,
 }
 
 impl Lease {
-    /// Leaves the workspace to a kernel that may never end.
+    /// Leaves the workspace to a kernel that may never end. Whoever calls it keeps a clone of the workspace
+    /// for as long as the kernel may run: the memory is freed with the last one.
     pub fn lose(&mut self) {
         self.is_lost = true;
     }
@@ -153,8 +163,8 @@ mod tests {
     fn one_at_a_time_has_room_for_the_largest() {
         let workspace = Workspace::new();
         assert_eq!(workspace.memory_use(0), (0, Some(0)));
-        workspace.reserve(&[100], &Devices::default()).unwrap();
-        workspace.reserve(&[50, 30], &Devices::default()).unwrap();
+        workspace.reserve(&[100]).unwrap();
+        workspace.reserve(&[50, 30]).unwrap();
         let mut placed = Vec::new();
         let lease = workspace.enter(|memory, base| placed.push((memory, base as usize % ALIGN))).unwrap();
         assert_eq!(placed, [(0, 0), (1, 0)]);
@@ -163,7 +173,7 @@ mod tests {
             workspace.clone().enter(|_, _| ()).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("another session runs"), "{refused}");
         // What is taken stays where it is.
-        workspace.reserve(&[1000], &Devices::default()).unwrap();
+        workspace.reserve(&[1000]).unwrap();
         assert_eq!(workspace.memory_use(0).0, 100);
         drop(lease);
         let mut lease = workspace.enter(|_, _| ()).unwrap();
@@ -176,11 +186,8 @@ mod tests {
     #[test]
     fn room_that_there_is_not_is_refused_and_forgotten() {
         let workspace = Workspace::new();
-        workspace.reserve(&[64], &Devices::default()).unwrap();
-        assert_eq!(
-            workspace.reserve(&[isize::MAX as usize - 63], &Devices::default()).unwrap_err().kind(),
-            ErrorKind::Memory
-        );
+        workspace.reserve(&[64]).unwrap();
+        assert_eq!(workspace.reserve(&[isize::MAX as usize - 63]).unwrap_err().kind(), ErrorKind::Memory);
         assert!(workspace.enter(|_, _| ()).is_ok());
         assert_eq!(workspace.memory_use(0).0, 64);
     }

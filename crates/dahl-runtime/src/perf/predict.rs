@@ -135,12 +135,8 @@ pub fn predict(
 ) -> Result<Prediction> {
     plan.check(lowered)?;
     machine.check()?;
+    plan.check_units(machine)?;
     let units = &machine.units;
-    if let Some(placement) = plan.placement().filter(|placement| placement.order.len() != units.len()) {
-        let (planned, there) = (placement.order.len(), units.len());
-        let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
-        return Err(Error::new(ErrorKind::Plan, message));
-    }
     let estimates = estimates(lowered, plan, machine, models);
     let edges: Vec<Edge> = plan.task_edges(lowered, true);
     let copying = copying_seconds(lowered, plan, machine);

@@ -114,16 +114,28 @@ impl Plan {
     }
 
     /// Refuses a graph that this plan was not made for.
-    pub(crate) fn check(&self, lowered: &Lowered) -> Result<()> {
+    pub fn check(&self, lowered: &Lowered) -> Result<()> {
         if self.lowered != Fingerprint::of_lowered(lowered) {
             return Err(Error::new(ErrorKind::Plan, "the plan was made for another graph: make a new one"));
         }
         Ok(())
     }
 
-    /// Refuses a machine one of whose memories has not enough room, or that has other memories. State counts
-    /// too: what is computed on a unit must be there.
+    /// Refuses a machine that has not as many units as are planned for.
+    pub(crate) fn check_units(&self, machine: &Machine) -> Result<()> {
+        let there = machine.units.len();
+        if let Some(placement) = self.placement().filter(|placement| placement.order.len() != there) {
+            let planned = placement.order.len();
+            let message = format!("the plan is for {planned} workers and there are {there}: make a new plan");
+            return Err(Error::new(ErrorKind::Plan, message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a machine that has other units or memories than the plan is for, or one of whose memories has
+    /// not enough room. State counts too: what is computed on a unit must be there.
     pub fn check_machine(&self, machine: &Machine) -> Result<()> {
+        self.check_units(machine)?;
         let (planned, there) = (self.memories.len(), machine.memories.len());
         if planned != there {
             let message =

@@ -147,10 +147,13 @@ pub(crate) struct Doing {
 }
 
 /// A task that has not started, and why.
-pub(crate) struct Blocked {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
     /// The worker that would execute it, where that is fixed.
     pub worker: Option<usize>,
+    /// The task.
     pub task: TaskId,
+    /// The step that it belongs to.
     pub step: u64,
     /// What it waits for: the task and its step, and what else is known.
     pub awaited: Vec<(TaskId, u64, String)>,
