@@ -4,8 +4,8 @@
 
 mod turn;
 
-use dahl_runtime::engine::{Action, Lookout, Pool, Session, Store, Workspace};
-use dahl_runtime::machine::{Machine, n_cores};
+use dahl_runtime::engine::{Action, Device, Lookout, Pool, QueueDevice, Session, Store, Workspace};
+use dahl_runtime::machine::{Machine, Unit, n_cores};
 use dahl_runtime::plan::Plan;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,6 +69,33 @@ fn the_roster_may_change_at_any_time() {
             pool.assign(&(0..n).collect::<Vec<_>>());
         }
     }
+}
+
+#[test]
+fn whoever_drives_a_device_is_not_looked_after() {
+    if n_cores() < 2 {
+        println!("skipped: there is one core");
+        return;
+    }
+    let mut machine = Machine::with_workers(2);
+    let memory = machine.add_memory(None);
+    machine.units.insert(1, Unit { kind: 0, memory, core: None });
+    let device = Arc::new(QueueDevice::new().unwrap()) as Arc<dyn Device>;
+    let pool = Arc::new(Pool::with_devices(&machine, [(1, device)]).unwrap());
+    let told = Box::new(|waited: &mut [Duration]| {
+        assert_eq!(waited.len(), 2, "two workers compute by themselves");
+        Some(Duration::ZERO)
+    });
+    let mut lookout = Lookout::told_by(&pool, told).expect("they are pinned");
+    let turn = Turn::new(6, 2, 8);
+    for plan in plans(&turn, &machine) {
+        let mut session = turn.session(&pool, &plan);
+        let look = |_| assert_eq!(lookout.look(1), None);
+        turn.run_until(&mut session, 20, look).unwrap();
+    }
+    // Without its device the unit would have to be pinned.
+    let plain = Arc::new(Pool::new(&machine).unwrap());
+    assert!(Lookout::told_by(&plain, Box::new(|_| Some(Duration::ZERO))).is_none());
 }
 
 #[test]

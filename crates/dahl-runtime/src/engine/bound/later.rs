@@ -8,14 +8,14 @@
 
 use super::copying::copy_out;
 use super::{Addresses, BoundGraph, PlannedReplicas, Replication};
-use crate::engine::device::{Backlog, Device, Devices, Event, Given, Launch};
+use crate::engine::device::{Backlog, Devices, Event, Given, Launch};
 use crate::error::{Error, Result};
 use crate::graph::{Block, Lowered, Task, TaskId};
 use crate::machine::{Machine, MemoryId};
 use crate::plan::{Copy, Order, Plan};
 use crate::progress::{Outcome, Stale};
 use crate::sync::atomic::Ordering;
-use crate::sync::{Arc, thread};
+use crate::sync::thread;
 use std::ptr;
 
 /// How many nodes a device has under way. Where the order is planned, what is given early to it is its own
@@ -227,10 +227,12 @@ impl BoundGraph {
 
     /// Waits until devices have ended what they were given outside of steps.
     pub fn settle(&self) -> Result<()> {
-        let settle = |(_, device): (usize, &Arc<dyn Device>)| {
-            device.record().and_then(|event| device.wait(event)).map(|_| ())
-        };
+        let mut settled = Ok(());
         // All of them, also after an error.
-        self.devices.all().map(settle).fold(Ok(()), |all, one| all.and(one))
+        for (_, device) in self.devices.all() {
+            let ended = device.record().and_then(|event| device.wait(event));
+            settled = settled.and(ended.map(|_| ()));
+        }
+        settled
     }
 }

@@ -384,3 +384,52 @@ unsafe impl Launch for QueueLaunch {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_enqueued_is_done_in_order_and_over_when_its_event_is() {
+        for delay in [Delay::None, Delay::Random(Duration::from_millis(1))] {
+            let device = QueueDevice::with_options(QueueOptions { limit_bytes: None, delay }).unwrap();
+            let (first, second) = (device.allocate(64).unwrap(), device.allocate(64).unwrap());
+            let (ones, mut found) = ([1_u8; 64], [7_u8; 64]);
+            // SAFETY: there are as many bytes at every address, in memory that lives until the events are
+            // over, and nobody else uses it.
+            unsafe {
+                device.copy_in(ones.as_ptr(), first, 64).unwrap();
+                let begun = device.record().unwrap();
+                device.clear(first, 32).unwrap();
+                let other: &dyn Device = &device;
+                device.copy_from(other, first, second, 64).unwrap();
+                let ended = device.record().unwrap();
+                let over = [device.wait(begun).unwrap(), device.wait(ended).unwrap()];
+                let times = over.map(|over| over.times.unwrap());
+                assert!(times[0].0 <= times[0].1 && times[0].1 <= times[1].0 && times[1].0 <= times[1].1);
+                let copied = device.copy_out(second, found.as_mut_ptr(), 64).unwrap();
+                device.wait(copied).unwrap();
+            }
+            assert_eq!((&found[..32], &found[32..]), (&[0; 32][..], &[1; 32][..]));
+            // SAFETY: all that was enqueued is over.
+            unsafe {
+                device.free(first, 64);
+                device.free(second, 64);
+            }
+            assert_eq!((device.used_bytes(), device.peak_bytes()), (0, 128));
+        }
+    }
+
+    #[test]
+    fn memory_beyond_the_limit_is_refused() {
+        let options = QueueOptions { limit_bytes: Some(100), ..QueueOptions::default() };
+        let device = QueueDevice::with_options(options).unwrap();
+        let piece = device.allocate(60).unwrap();
+        let error = device.allocate(41).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        assert!(error.to_string().contains("has 40 left"), "{error}");
+        // SAFETY: nothing was enqueued.
+        unsafe { device.free(piece, 60) };
+        assert!(device.allocate(100).is_ok());
+    }
+}
