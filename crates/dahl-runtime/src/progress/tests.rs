@@ -186,8 +186,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn replay_executes_everything_once_and_in_time(case in cases()) {
-        let memories = vec![0; case.rooms.len()];
-        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, memories);
+        let peers = vec![0; case.rooms.len()];
+        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, peers);
         case.run(&Progress::Replay(replay));
     }
 

@@ -196,7 +196,7 @@ proptest! {
         let mut expected = recorded(&tasks);
         let is_fused = rules.iter().try_for_each(|rule| fuse_by_definition(&mut expected, rule)).is_ok();
         drop_untouched(&mut expected);
-        let fused = fuse(recorded(&tasks), &rules);
+        let fused = fuse(recorded(&tasks), &rules, &Prospect::default());
         prop_assert_eq!(fused.is_ok(), is_fused);
         if let Ok(fused) = fused {
             prop_assert_eq!(written(&fused.graph), written(&expected));
