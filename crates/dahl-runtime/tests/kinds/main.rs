@@ -207,7 +207,7 @@ fn plan_files_that_ask_too_much_of_a_unit_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_cuts_compute_the_same(
