@@ -97,8 +97,11 @@ impl<'a> Chooser<'a> {
         let tiles = task_tiles(recorded, &cut)?;
         let regions: Vec<Vec<Region>> = tiles.iter().map(|(tile, _)| recorded.bound.regions(tile)).collect();
         let codes = &pieces[axis].1.codes;
-        // A task without points has fewer positions, and one code is as good as another.
-        let code = |number: usize| tiles[number].1.get(axis).map_or(codes[0], |&i| codes[i]);
+        // A task without points may have other positions, and one code is as good as another.
+        let code = |number: usize| {
+            let place = tiles[number].1.get(axis);
+            place.and_then(|&i| codes.get(i)).copied().unwrap_or(codes[0])
+        };
         let mut new: Vec<New> = outputs(recorded)
             .filter(|(_, var)| self.layouts[var.array].is_none())
             .map(|(arg, _)| New::of(arg, output_cuts(recorded, &tiles, arg)))

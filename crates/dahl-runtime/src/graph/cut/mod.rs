@@ -121,9 +121,8 @@ impl Cut {
                     cut.collect()
                 });
             }
-            let tiles: Vec<(usize, Ranges)> =
-                pieces.into_iter().map(|(axis, pieces)| (axis, pieces.ranges)).collect();
-            let groups = n_groups(&tiles, options);
+            let groups = n_groups(&pieces, options);
+            let tiles = pieces.into_iter().map(|(axis, pieces)| (axis, pieces.ranges)).collect();
             tasks.push(TaskCut { tiles, implementations, groups });
         }
         Ok(Cut { tasks, layouts: chooser.into_layouts() })

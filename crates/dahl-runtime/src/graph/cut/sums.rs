@@ -15,8 +15,8 @@ const PARTIALS_PER_INPUT: usize = 4;
 const SUM_ROWS: usize = 64;
 
 /// How many partial results there are where all cut axes are reduced.
-pub(super) fn n_groups(tiles: &[(usize, Ranges)], options: &CutOptions) -> usize {
-    let n_tiles = tiles.iter().fold(1, |n: usize, (_, ranges)| n.saturating_mul(ranges.len()));
+pub(super) fn n_groups(tiles: &[(usize, Pieces<'_>)], options: &CutOptions) -> usize {
+    let n_tiles = tiles.iter().fold(1, |n: usize, (_, pieces)| n.saturating_mul(pieces.ranges.len()));
     n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups)
 }
 
@@ -33,9 +33,7 @@ pub(super) fn whole_sums<'o>(
     let axes = recorded.bound.axes();
     let is_sum = tiles.iter().all(|&(axis, _)| axes[axis].split == Split::Reduce);
     let is_shared = tiles.iter().any(|(_, pieces)| !pieces.codes.is_empty());
-    let n_tiles = tiles.iter().fold(1, |n: usize, (_, pieces)| n.saturating_mul(pieces.ranges.len()));
-    let groups = n_tiles.div_ceil(options.tiles_per_group.max(1)).min(options.max_groups);
-    if !is_sum || is_shared || !has_large_partials(recorded, groups) {
+    if !is_sum || is_shared || !has_large_partials(recorded, n_groups(&tiles, options)) {
         return Ok(tiles);
     }
     let ranges = ranges(recorded, rows, TileSize::AtMost(SUM_ROWS))?;
