@@ -114,10 +114,9 @@ impl<'a, T: Float> Workbench<'a, T> {
         // A plan is for the graph that it was made from, with fused tasks or without.
         let planned = plans.as_ref().filter(|_| is_planned).and_then(|plans| plans.fuses(&name));
         let fusion = planned.unwrap_or(self.trainer.fusion.unwrap_or(cut.fusion));
-        let mut prospect = cut.prospect();
-        if let Some(codes) = plans.as_ref().filter(|_| is_planned).and_then(|plans| plans.codes(&name)) {
-            prospect.codes = codes.to_vec();
-        }
+        let plans_of_step = plans.as_ref().filter(|_| is_planned);
+        let prospect = plans_of_step.and_then(|plans| plans.prospect(&name, cut.max_groups));
+        let prospect = prospect.unwrap_or_else(|| cut.prospect());
         let fusion = fusion.then_some(&prospect);
         let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE, fusion };
         let step = Step::record(recipe, n, kind)?;

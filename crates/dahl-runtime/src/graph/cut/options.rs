@@ -78,6 +78,8 @@ pub struct Prospect {
     /// The codes, beside that of cores, that some tiles are to be computed in, in order. Tasks are only fused
     /// into one that has implementations of all of them.
     pub codes: Vec<String>,
+    /// The axes along which tasks are cut, in order.
+    pub axes: Vec<String>,
     /// The most partial results of a reduction.
     pub max_groups: usize,
 }
@@ -210,8 +212,10 @@ impl CutOptions {
     pub fn prospect(&self) -> Prospect {
         let forced = self.forced.iter().filter_map(|(_, name)| Some(name.split_once(':')?.0));
         let codes = self.parts.iter().map(|part| &part.code[..]).chain(forced);
-        let codes: BTreeSet<&str> = codes.filter(|&code| code != CPU).collect();
-        Prospect { codes: codes.into_iter().map(String::from).collect(), max_groups: self.max_groups }
+        let axes = self.tilings.iter().flatten().map(|(name, _)| &name[..]);
+        let words = |words: BTreeSet<&str>| words.into_iter().map(String::from).collect();
+        let (codes, axes) = (codes.filter(|&code| code != CPU).collect(), axes.collect());
+        Prospect { codes: words(codes), axes: words(axes), max_groups: self.max_groups }
     }
 
     /// Refuses tilings that name an axis twice or ask for tiles of no size, and shares that are not shares of

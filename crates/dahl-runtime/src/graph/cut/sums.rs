@@ -1,8 +1,8 @@
 //! Sums over cut axes: how many partial results they have, and where they stay whole instead.
 
 use super::super::{MAX_TASKS, Recorded, Var};
-use super::{CutOptions, Pieces, Ranges};
-use crate::codelet::relation::{Split, TileSize};
+use super::{CutOptions, Pieces, Prospect, Ranges};
+use crate::codelet::relation::{Axis, Split, TileSize};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Partial results of fewer bytes in all stay in caches.
@@ -40,13 +40,14 @@ pub(super) fn whole_sums<'o>(
     Ok(vec![(rows, Pieces { ranges, codes: Vec::new() })])
 }
 
-/// Whether a task may be cut along the rows of its result, by any options with so many groups at most: what
+/// Whether a task may be cut along the rows of its result, by any tiles along the axes that are cut: what
 /// fusion asks before it puts another task in its place, whose sums are added up from parts. Whoever fuses
-/// for a plan file does not know the tiles, so they play no part.
-pub(in super::super) fn may_sum_whole(recorded: &Recorded, max_groups: usize) -> bool {
-    let reduced = recorded.bound.axes().iter().filter(|axis| axis.split == Split::Reduce);
-    let most = reduced.fold(1, |n: usize, axis| n.saturating_mul(axis.extent));
-    rows(recorded).is_some() && has_large_partials(recorded, most.min(max_groups))
+/// for a plan file does not know the sizes of tiles, so they play no part.
+pub(in super::super) fn may_sum_whole(recorded: &Recorded, prospect: &Prospect) -> bool {
+    let is_cut = |axis: &&Axis| axis.split == Split::Reduce && prospect.axes.contains(&axis.name);
+    let cut = recorded.bound.axes().iter().filter(is_cut);
+    let most = cut.fold(1, |n: usize, axis| n.saturating_mul(axis.extent));
+    rows(recorded).is_some() && has_large_partials(recorded, most.min(prospect.max_groups))
 }
 
 /// The axis of the rows of a result, along which it can be cut.

@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
     /// Notes what the cut would make of the tasks.
     fn look_ahead(&self, found: &mut Found) {
         let tasks = found.tasks.iter().map(|&task| &self.graph.tasks[task]);
-        let whole = tasks.filter(|task| may_sum_whole(task, self.prospect.max_groups));
+        let whole = tasks.filter(|task| may_sum_whole(task, self.prospect));
         found.whole_sums = whole.map(|task| task.codelet.name).collect();
         found.codes.clone_from(&self.prospect.codes);
     }

@@ -200,7 +200,8 @@ fn tasks_are_fused_for_codes_that_the_fused_one_has() {
         let whole = |array| (array, 2);
         let graph = recorded(&[(0, [whole(1), whole(2), whole(2)]), (1, [whole(2), whole(0), whole(0)])]);
         let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
-        let graph = fuse(graph, &[rule], &Prospect { codes: codes.clone(), max_groups: 1 }).unwrap().graph;
+        let graph =
+            fuse(graph, &[rule], &Prospect { codes: codes.clone(), ..Prospect::default() }).unwrap().graph;
         assert_eq!(graph.codes(), codes);
         graph.tasks.len() == 1
     };
@@ -230,7 +231,9 @@ fn a_rule_may_ask_whether_the_cut_sums_a_task_whole() {
         let (g, h) = (graph.output("g", Dtype::F32, [side, side]), graph.output("h", Dtype::F32, [n, side]));
         graph.task(&SUM, Dtype::F32, &[x, y], &[g], &[], &[]).unwrap();
         graph.task(&KEEP, Dtype::F32, &[y], &[h], &[], &[]).unwrap();
-        let fused = fuse(graph, &[&RULE], &Prospect { codes: Vec::new(), max_groups }).unwrap();
+        let fused =
+            fuse(graph, &[&RULE], &Prospect { codes: Vec::new(), axes: vec!["n".to_string()], max_groups })
+                .unwrap();
         assert_eq!(fused.graph.tasks.len() == 1, is_fused, "{n} {side} {max_groups}");
     }
 }

@@ -55,12 +55,13 @@ use super::Planned;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::graph::Graph;
+use crate::graph::{Graph, Prospect};
 use crate::hash::Fingerprint;
 use crate::machine::Machine;
 use crate::shown;
 use crate::words::escaped;
 use record::StepRecord;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -147,11 +148,14 @@ impl PlanFile {
         self.steps.iter().find(|record| record.name == name).map(|record| !record.fused.is_empty())
     }
 
-    /// The codes, beside that of cores, for which the tasks of a step were fused; none if there is no plan for
-    /// it. Whoever records the step again must fuse it for the same.
-    pub fn codes(&self, step: &str) -> Option<&[String]> {
+    /// What fusion knew of the cut of a step; none if there is no plan for it. Whoever records the step again
+    /// must fuse it for the same.
+    pub fn prospect(&self, step: &str, max_groups: usize) -> Option<Prospect> {
         let name = escaped(step);
-        self.steps.iter().find(|record| record.name == name).map(|record| &record.codes[..])
+        let record = self.steps.iter().find(|record| record.name == name)?;
+        let axes = record.tasks.iter().flat_map(|task| &task.tiles).map(|(axis, _)| axis.clone());
+        let axes: BTreeSet<String> = axes.collect();
+        Some(Prospect { codes: record.codes.clone(), axes: axes.into_iter().collect(), max_groups })
     }
 
     /// Whether any step has fused tasks.
