@@ -2,7 +2,7 @@
 
 use super::super::{MAX_TASKS, Recorded, Var};
 use super::{CutOptions, Pieces, Prospect, Ranges};
-use crate::codelet::relation::{Axis, Split, TileSize};
+use crate::codelet::relation::{BoundAxis, Split, TileSize};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Partial results of fewer bytes in all stay in caches.
@@ -44,7 +44,7 @@ pub(super) fn whole_sums<'o>(
 /// fusion asks before it puts another task in its place, whose sums are added up from parts. Whoever fuses
 /// for a plan file does not know the sizes of tiles, so they play no part.
 pub(in super::super) fn may_sum_whole(recorded: &Recorded, prospect: &Prospect) -> bool {
-    let is_cut = |axis: &&Axis| axis.split == Split::Reduce && prospect.axes.contains(&axis.name);
+    let is_cut = |axis: &&BoundAxis| axis.split == Split::Reduce && prospect.axes.contains(&axis.name);
     let cut = recorded.bound.axes().iter().filter(is_cut);
     let most = cut.fold(1, |n: usize, axis| n.saturating_mul(axis.extent));
     rows(recorded).is_some() && has_large_partials(recorded, most.min(prospect.max_groups))
