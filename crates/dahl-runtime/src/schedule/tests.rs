@@ -104,7 +104,7 @@ proptest! {
                 let workers: Vec<_> = (0..n_workers)
                     .map(|worker| {
                         scope.spawn(move || {
-                            let taken = Vec::new();
+                            let mut taken = Vec::new();
                             for task in (worker..n_tasks).step_by(n_workers) {
                                 let by = (!(seed >> (task % 64)).is_multiple_of(2)).then_some(worker);
                                 scheduler.push(task as TaskId, task % n_turns, by);
