@@ -198,8 +198,8 @@ impl Machine {
         self.kind_of(unit).code == code
     }
 
-    /// For each unit, the first that may execute the same tasks in the same place: one of the same memory that
-    /// runs the same code.
+    /// For each unit, the first that may execute the same tasks in the same place: one of the same memory
+    /// that runs the same code.
     pub(crate) fn peers(&self) -> Vec<usize> {
         let is_peer = |unit: usize, other: usize| {
             self.units[unit].memory == self.units[other].memory && self.runs(other, &self.kind_of(unit).code)

@@ -2,8 +2,8 @@
 //!
 //! Workers do what the engines make them do. With a plan, each walks its list, step after step, and waits for
 //! what its next task needs; one that waits takes over a floating task whose inputs are there. Without,
-//! whoever is free takes the first ready task of the oldest step that it may execute. The same input gives the same run: ties go
-//! to the lower worker and the lower task.
+//! whoever is free takes the first ready task of the oldest step that it may execute. The same input gives
+//! the same run: ties go to the lower worker and the lower task.
 //!
 //! Not modelled: copies between memories, the program's time between steps (only that it is [`Setup::depth`]
 //! steps ahead at most), and which scheduler an open plan asks for.

@@ -1,11 +1,11 @@
 //! Who executes what, in which order: the heuristic placement.
 //!
 //! Of `W` equal workers, tile `t` of `T` goes to worker `t * W / T`, whatever the task; faster ones get more
-//! ([`Shares`](crate::machine::Shares)), and the tiles of each code go to the units that run it. So a chunk of samples stays on one
-//! worker from the first layer to the last and back. Each worker takes the first tile as far as it can before
-//! it turns to the next, so that a chunk's data stays in its cache. What needs other workers' results comes
-//! when there is nothing else to do: no two workers are ever exactly as fast as planned, and waiting in the
-//! middle of a chunk costs time that waiting at its end does not.
+//! ([`Shares`](crate::machine::Shares)), and the tiles of each code go to the units that run it. So a chunk
+//! of samples stays on one worker from the first layer to the last and back. Each worker takes the first tile
+//! as far as it can before it turns to the next, so that a chunk's data stays in its cache. What needs other
+//! workers' results comes when there is nothing else to do: no two workers are ever exactly as fast as
+//! planned, and waiting in the middle of a chunk costs time that waiting at its end does not.
 //!
 //! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that
 //! collect from several workers (sums of gradients, and the updates after them), and tasks that nothing on

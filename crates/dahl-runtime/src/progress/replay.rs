@@ -99,8 +99,8 @@ pub(crate) struct Replay<D> {
 }
 
 impl<D: Driver> Replay<D> {
-    /// The lists of workers, of each of which is given the first that is its peer. Of `floating` tasks, which are in ascending
-    /// order, the place in the list orders nothing.
+    /// The lists of workers, of each of which is given the first that is its peer. Of `floating` tasks, which
+    /// are in ascending order, the place in the list orders nothing.
     pub fn new(
         driver: D,
         order: &[Vec<TaskId>],

@@ -1,8 +1,9 @@
 //! Every worker takes its own tasks, the most urgent first, and those of others when it has none.
 //!
 //! What a worker makes ready is its own, because it has the data in its cache; the first tasks of a step are
-//! shared out by a given home, and so is what another worker must execute. A thief takes the least urgent task of its victim: the owner would come to it
-//! last, and its data is least likely to be in the owner's cache still. Victims are of the thief's class.
+//! shared out by a given home, and so is what another worker must execute. A thief takes the least urgent
+//! task of its victim: the owner would come to it last, and its data is least likely to be in the owner's
+//! cache still. Victims are of the thief's class.
 
 use super::ready::{Ranks, ReadySet};
 use super::{Classes, Scheduler, turns};

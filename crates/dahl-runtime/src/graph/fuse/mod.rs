@@ -16,13 +16,14 @@
 //! Rules match *values* (a view and the task that wrote it last) rather than arrays, so that work in place
 //! does not confuse them. What may be fused, and when it pays, stands beside the codelet; here is only the
 //! mechanism. A rule applies only where the new tasks have implementations of every code that the cut will
-//! ask for, and it may ask what the cut would make of the tasks that it finds ([`Found::may_sum_whole`]). Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same
-//! bits, except that zeros which are added or left out may turn the sign of a zero.
+//! ask for, and it may ask what the cut would make of the tasks that it finds ([`Found::may_sum_whole`]).
+//! Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same bits,
+//! except that zeros which are added or left out may turn the sign of a zero.
 //!
 //! A new task belongs to the scopes of all removed ones, in the order of the graph's scopes.
 //!
-//! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)) and for which codes, so
-//! whoever loads it, or resumes a run, records the step in the same way.
+//! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)) and for which codes,
+//! so whoever loads it, or resumes a run, records the step in the same way.
 
 mod find;
 mod index;
