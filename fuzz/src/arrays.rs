@@ -11,26 +11,14 @@ static BLEND: Codelet = Codelet::new(
     "blend",
     "x[i,j] y[i,j] -> y[i,j]",
     2.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        needs: Needs::Nothing,
-        kernel: blend,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, blend)],
 );
 /// `y = y / 2 + k`.
 static HALVE: Codelet = Codelet::new(
     "halve",
     "y[i,j] -> y[i,j]",
     2.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        needs: Needs::Nothing,
-        kernel: halve,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, halve)],
 );
 
 fn blend(call: &Call<'_>) -> Result<()> {

@@ -27,7 +27,7 @@ const T: Dtype = Dtype::F64;
 const MODULUS: f64 = 1021.0;
 
 const fn reference(kernel: Kernel) -> [Implementation; 1] {
-    [Implementation { name: "reference", version: 1, dtype: T, needs: Needs::Nothing, kernel }]
+    [Implementation::new("reference", 1, T, Needs::Nothing, kernel)]
 }
 
 static SHIFT: Codelet = Codelet::new("shift", "x[i,j] -> y[i,j]", 1.0, &reference(shift));

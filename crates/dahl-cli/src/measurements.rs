@@ -11,6 +11,7 @@
 use crate::output::warn;
 use crate::parse::impls;
 use anyhow::Result;
+use dahl::op::default_cut;
 use dahl::op::simd::Isa;
 use dahl_runtime::date::day;
 use dahl_runtime::env::cache_folder;
@@ -72,7 +73,7 @@ impl Measurements {
     /// The cut that was chosen for such steps, and where it comes from.
     pub fn choice(&self, key: &str) -> Option<(CutOptions, String)> {
         let choice = self.all_choices().get(key)?;
-        let cut = CutOptions::parse(&choice.text).map_err(|error| error.to_string());
+        let cut = default_cut().read(&choice.text).map_err(|error| error.to_string());
         match cut.and_then(|cut| impls(&cut.impls()).map(|_| cut)) {
             Ok(cut) => Some((cut, format!("calibrated on {}", day(choice.date.seconds())))),
             // A choice of another version of dahl may name what is no longer there.

@@ -4,10 +4,9 @@ use crate::open;
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, StringValueParser, TypedValueParser};
 use dahl::model::Builtin;
-use dahl::op::CODELETS;
 use dahl::op::simd::Isa;
+use dahl::op::{CODELETS, FEW};
 use dahl_runtime::array::Dtype;
-use dahl_runtime::graph::{CutOptions, FEW};
 use dahl_trace::Format;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -150,7 +149,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 /// How tasks are cut: `n=16`.
 pub fn tiles(text: &str) -> Result<String, String> {
-    let mut cut = CutOptions::default();
+    let mut cut = dahl::op::default_cut();
     cut.set_tiles(text).map_err(|error| error.to_string())?;
     let known: BTreeSet<&str> =
         CODELETS.iter().flat_map(|known| known.relation().axes()).map(String::as_str).collect();
@@ -161,19 +160,29 @@ pub fn tiles(text: &str) -> Result<String, String> {
             let known: Vec<&str> = known.into_iter().collect();
             Err(format!("no task has an axis '{axis}': there are {} (n: samples)", known.join(", ")))
         }
-        None => Ok(text.to_string()),
+        None => match cut.parts.iter().find(|part| !has_code(&part.code)) {
+            Some(part) => Err(format!("no operation has an implementation in the code '{}'", part.code)),
+            None => Ok(text.to_string()),
+        },
     }
+}
+
+/// Whether some implementation is written in a code.
+fn has_code(code: &str) -> bool {
+    CODELETS.iter().flat_map(|known| known.implementations).any(|known| known.code == code)
 }
 
 /// Who computes: `reference`, or `conv2d=reference`.
 pub fn impls(text: &str) -> Result<String, String> {
-    let mut cut = CutOptions::default();
+    let mut cut = dahl::op::default_cut();
     cut.set_impls(text).map_err(|error| error.to_string())?;
     let known = |codelet: Option<&str>, name: &str| {
         let codelets = CODELETS.iter().filter(|known| codelet.is_none_or(|codelet| known.name == codelet));
-        codelets.flat_map(|known| known.implementations).any(|known| known.name == name)
+        codelets
+            .flat_map(|known| known.implementations)
+            .any(|known| known.name == name || known.written() == name)
     };
-    if let Some(name) = cut.implementations.iter().find(|name| *name != FEW && !known(None, name)) {
+    if let Some(name) = cut.implementations.iter().find(|name| *name != FEW.name && !known(None, name)) {
         return Err(format!(
             "there is no implementation '{name}': there are lanes, flat and reference (and few: flat where lanes would be half empty)"
         ));

@@ -8,7 +8,7 @@ use dahl::model::Sequential;
 use dahl::op::simd::Isa;
 use dahl::tune::choice_key;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::machine::Hardware;
+use dahl_runtime::machine::{Hardware, Machine};
 use dahl_runtime::perf::{Choice, Identity, Store};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn train(folder: &Folder) -> (String, String) {
 fn key() -> String {
     let digits = dataset::digits();
     let model = Sequential::builtin("seed", digits.shape, digits.classes).expect("a model by name");
-    choice_key(&model, 64, Dtype::F32)
+    choice_key(&model, 64, Dtype::F32, &Machine::with_workers(1))
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! | [`mod@conv2d`], [`mod@dense`], [`mod@relu`], … | a codelet each, which graphs record |
 //! | [`forms`] | the functions on arrays: into a given one, in place (`_self`), into a new one (`_init`) |
 //! | [`CODELETS`], [`FUSIONS`] | all codelets, and which of them take the place of several others |
+//! | [`default_cut`] | how steps of them are cut, unless somebody says otherwise |
 //! | [`random`] | random numbers by counter |
 //! | [`simd`] | vectors of all instruction sets, and the choice between them |
 //! | [`planned`] | index relations whose kernels are still to be written |
@@ -39,6 +40,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "kernels index blocks of registers by row and column")]
 
+mod cut;
 mod padded;
 pub mod planned;
 pub mod random;
@@ -189,6 +191,7 @@ pub use transpose::forms::*;
 pub mod vecmat;
 pub use vecmat::forms::*;
 
+pub use cut::{FEW, default_cut};
 pub use real::Float;
 
 use dahl_runtime::codelet::Codelet;
@@ -304,6 +307,8 @@ pub static FUSIONS: &[&Fusion] = &[
 ///
 /// `implementations!(reference for f32 F32, u8 U8; flat [R R])`: these element types, with or without a flat
 /// version.
+///
+/// All of them are code of cores. One in another code is appended to the list by `Implementation::in_code`.
 macro_rules! implementations {
     ($reference:ident) => {
         $crate::implementations!(($reference::<f32>, $reference::<f64>))
@@ -324,7 +329,7 @@ macro_rules! implementations {
             $($crate::implementation!(
                 "reference", 1, $dtype, dahl_runtime::codelet::Needs::Nothing, $reference::<$type>
             ),)+
-            $($crate::implementation!("flat", 1, $dtype, $crate::layouts!(16 $layouts), $flat::<$type>),)+
+            $($crate::implementation!("flat", 1, $dtype, $crate::layouts!(16 $layouts), $flat::<$type>).of_family(&$crate::cut::FEW),)+
         ]
     };
     (
@@ -357,8 +362,8 @@ macro_rules! implementations {
             $crate::implementation!(stringify!($name), $version, F32, $crate::layouts!(16 $layouts), $fast32),
             $crate::implementation!(stringify!($name), $version, F64, $crate::layouts!(8 $layouts), $fast64),
             $(
-                $crate::implementation!("flat", $flat_version, F32, $crate::layouts!(16 $flat), $flat32),
-                $crate::implementation!("flat", $flat_version, F64, $crate::layouts!(8 $flat), $flat64),
+                $crate::implementation!("flat", $flat_version, F32, $crate::layouts!(16 $flat), $flat32).of_family(&$crate::cut::FEW),
+                $crate::implementation!("flat", $flat_version, F64, $crate::layouts!(8 $flat), $flat64).of_family(&$crate::cut::FEW),
             )?
         ]
     };
@@ -367,13 +372,13 @@ macro_rules! implementations {
 /// One implementation.
 macro_rules! implementation {
     ($name:expr, $version:literal, $dtype:ident, $needs:expr, $kernel:expr) => {
-        dahl_runtime::codelet::Implementation {
-            name: $name,
-            version: $version,
-            dtype: dahl_runtime::array::Dtype::$dtype,
-            needs: $needs,
-            kernel: $kernel,
-        }
+        dahl_runtime::codelet::Implementation::new(
+            $name,
+            $version,
+            dahl_runtime::array::Dtype::$dtype,
+            $needs,
+            $kernel,
+        )
     };
 }
 

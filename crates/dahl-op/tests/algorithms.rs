@@ -3,7 +3,7 @@
 use dahl_op as op;
 use dahl_runtime::array::{Dtype, Shape};
 use dahl_runtime::codelet::Codelet;
-use dahl_runtime::graph::{Cut, CutOptions};
+use dahl_runtime::graph::Cut;
 use dahl_runtime::graph::{Graph, Var, lower};
 use dahl_runtime::perf::{Basis, Condition, Date, Key, Models, Run, RunId, Summary};
 
@@ -16,7 +16,7 @@ fn keys(codelet: &'static Codelet, dtype: Dtype, shapes: &[&[usize]], ints: &[i6
     let inputs: Vec<Var> = inputs.iter().map(|&shape| graph.port("x", dtype, Shape::new(shape))).collect();
     let outputs = [graph.temporary("y", dtype, Shape::new(output))];
     graph.task(codelet, dtype, &inputs, &outputs, ints, &[]).unwrap();
-    let options = CutOptions::default();
+    let options = op::default_cut();
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
     let tasks = lowered.tasks().iter().filter(|task| task.codelet == codelet.name);
     tasks.map(|task| Key::of_task(task, "cpu")).collect()

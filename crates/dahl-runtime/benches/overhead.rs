@@ -28,7 +28,7 @@ static SCALED: Codelet = Codelet::new("scaled", "s[] y[i] -> y[i]", 0.0, IMPLEME
 static SUM: Codelet = Codelet::new("sum", "y[i] -> s[] +=", 0.0, IMPLEMENTATIONS);
 static UPDATE: Codelet = Codelet::new("update", "y[i] -> y[i]", 0.0, IMPLEMENTATIONS);
 const IMPLEMENTATIONS: &[Implementation] =
-    &[Implementation { name: "empty", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: empty }];
+    &[Implementation::new("empty", 1, Dtype::F32, Needs::Nothing, empty)];
 
 fn empty(call: &Call<'_>) -> Result<()> {
     black_box(call);

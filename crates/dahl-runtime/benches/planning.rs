@@ -32,7 +32,7 @@ static UPDATE: Codelet = Codelet::new("update", "g[i] p[i] -> p[i]", 2.0, EMPTY)
 const EMPTY: &[Implementation] = &[implementation(Dtype::F32)];
 
 const fn implementation(dtype: Dtype) -> Implementation {
-    Implementation { name: "reference", version: 1, dtype, needs: Needs::Nothing, kernel: empty }
+    Implementation::new("reference", 1, dtype, Needs::Nothing, empty)
 }
 
 fn empty(call: &Call<'_>) -> Result<()> {
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 /// Plans a step in every way and prints a line.
 fn measure(n_samples: usize, n_layers: usize) -> Result<()> {
     let graph = step(n_samples, n_layers)?;
-    let options = CutOptions::default();
+    let options = CutOptions::parse("tiles:n=16to64/i=4096max impl:reference")?;
     let (cut, cut_millis) = fastest(|| Cut::heuristic(&graph, &options))?;
     let (lowered, lower_millis) = fastest(|| lower(&graph, &cut))?;
     let planned = |plan: &dyn Fn(&Lowered) -> Result<Plan>| Ok(fastest(|| plan(&lowered))?.1);

@@ -17,13 +17,9 @@
 //! use dahl_runtime::plan::Plan;
 //! use std::sync::Arc;
 //!
-//! static TWICE: Codelet = Codelet::new("twice", "x[i] -> y[i]", 1.0, &[Implementation {
-//!     name: "reference",
-//!     version: 1,
-//!     dtype: Dtype::F32,
-//!     needs: Needs::Nothing,
-//!     kernel: twice,
-//! }]);
+//! static TWICE: Codelet = Codelet::new("twice", "x[i] -> y[i]", 1.0, &[
+//!     Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, twice),
+//! ]);
 //!
 //! fn twice(call: &Call<'_>) -> dahl_runtime::Result<()> {
 //!     call.map(|x: f32| 2.0 * x);

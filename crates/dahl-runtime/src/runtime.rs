@@ -10,7 +10,7 @@ use crate::engine::pool::current_worker;
 use crate::engine::submit::Tasks;
 use crate::engine::{Pool, WorkSource};
 use crate::error::{Error, ErrorKind, Result, at_caller};
-use crate::machine::{HOST, Machine};
+use crate::machine::{CPU, HOST, Machine, Unit};
 use crate::sync::{Arc, thread};
 use crate::trace::Trace;
 use std::time::Duration;
@@ -65,8 +65,9 @@ impl Runtime {
     /// The same, keeping an eye on what the options say.
     #[track_caller]
     pub fn with_options(machine: &Machine, options: Options) -> Result<Self> {
-        if machine.units.iter().all(|unit| unit.memory != HOST) {
-            let message = "no unit of the machine computes in the host's memory: add a CPU unit";
+        let is_core = |unit: &Unit| machine.kinds.get(unit.kind).is_some_and(|kind| kind.code == CPU);
+        if !machine.units.iter().any(|unit| unit.memory == HOST && is_core(unit)) {
+            let message = "no core of the machine computes in the host's memory: add a CPU unit";
             return at_caller(Err(Error::new(ErrorKind::Usage, message)));
         }
         let pool = Arc::new(at_caller(Pool::new(machine))?);

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const fn reference(kernel: Kernel) -> [Implementation; 1] {
-    [Implementation { name: "reference", version: 1, dtype: Dtype::F64, needs: Needs::Nothing, kernel }]
+    [Implementation::new("reference", 1, Dtype::F64, Needs::Nothing, kernel)]
 }
 
 static LOAD: Codelet = Codelet::new("load", "x[i] -> y[i]", 1.0, &reference(copy));

@@ -284,13 +284,7 @@ static SLEEP: Codelet = Codelet::new(
     "sleep",
     "y[i] -> y[i]",
     0.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        needs: Needs::Nothing,
-        kernel: sleep,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, sleep)],
 );
 static HOLD: [AtomicBool; 3] = [const { AtomicBool::new(true) }; 3];
 static AWAKE: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];

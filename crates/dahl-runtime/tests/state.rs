@@ -19,7 +19,7 @@ static SUM: Codelet = Codelet::new("sum", "t[i] w[i] -> y[i]", 1.0, &[reference(
 static GROW: Codelet = Codelet::new("grow", "t[i] v[i] -> w[i]", 1.0, &[reference(sum)]).in_place();
 
 const fn reference(kernel: fn(&Call<'_>) -> Result<()>) -> Implementation {
-    Implementation { name: "reference", version: 1, dtype: Dtype::F64, needs: Needs::Nothing, kernel }
+    Implementation::new("reference", 1, Dtype::F64, Needs::Nothing, kernel)
 }
 
 fn sum(call: &Call<'_>) -> Result<()> {

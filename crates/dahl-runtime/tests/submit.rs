@@ -202,13 +202,7 @@ fn reading_inside_of_a_task_is_an_error() -> Result<()> {
         "peek",
         "y[i] -> y[i]",
         0.0,
-        &[Implementation {
-            name: "reference",
-            version: 1,
-            dtype: dahl_runtime::array::Dtype::F32,
-            needs: Needs::Nothing,
-            kernel: peek,
-        }],
+        &[Implementation::new("reference", 1, dahl_runtime::array::Dtype::F32, Needs::Nothing, peek)],
     );
     fn peek(_: &Call<'_>) -> Result<()> {
         let kept = KEPT.lock().expect("not poisoned").take();

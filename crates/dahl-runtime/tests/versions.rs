@@ -26,7 +26,7 @@ const MODULUS: f64 = 1021.0;
 const MOST: usize = 4;
 
 const fn reference(kernel: Kernel) -> [Implementation; 1] {
-    [Implementation { name: "reference", version: 1, dtype: T, needs: Needs::Nothing, kernel }]
+    [Implementation::new("reference", 1, T, Needs::Nothing, kernel)]
 }
 
 static BLEND: Codelet = Codelet::new("blend", "x[i,j] y[i,j] -> z[i,j]", 1.0, &reference(blend));

@@ -23,13 +23,7 @@ static SLEEP: Codelet = Codelet::new(
     "sleep",
     "y[i] -> y[i]",
     0.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F32,
-        needs: Needs::Nothing,
-        kernel: sleep,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, sleep)],
 );
 /// One flag per test, so that they can run at the same time.
 static HOLD: [AtomicBool; 4] = [const { AtomicBool::new(true) }; 4];

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const fn implementation(name: &'static str, kernel: dahl_runtime::codelet::Kernel) -> Implementation {
-    Implementation { name, version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
+    Implementation::new(name, 1, Dtype::F32, Needs::Nothing, kernel)
 }
 
 /// Work that the compiler cannot leave out, and that takes as long on any core of a kind.
@@ -88,7 +88,7 @@ fn traced(lowered: &Lowered, n_workers: usize, n_steps: u64) -> Trace {
 #[ignore = "kernels are timed; `.ci/full` runs it"]
 fn a_slow_implementation_is_found_beside_a_faster_one() {
     let (graph, _, mut cut) = chain(&[&FIRST, &BOTH, &SECOND, &BOTH, &THIRD]);
-    cut.tasks[3].implementation = BOTH.implementation("slow", Dtype::F32).unwrap();
+    cut.tasks[3].implementations = BOTH.implementation("slow", Dtype::F32).unwrap().into();
     let lowered = lower(&graph, &cut).unwrap();
     let trace = traced(&lowered, 1, 200);
     let statistics = Statistics::of(&trace);

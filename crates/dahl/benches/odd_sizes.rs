@@ -12,7 +12,6 @@ use dahl::measure::{Effort, machine};
 use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::Task;
 use dahl_runtime::machine::Hardware;
 use std::collections::BTreeMap;
@@ -127,7 +126,7 @@ impl Row {
 /// The kinds of tasks of a step, in the order of the plan.
 fn rows(odd: &Odd, dtype: Dtype) -> Vec<Row> {
     let subject = Subject::new(&odd.model(), odd.batch, dtype).expect("a step");
-    let cut = CutOptions::default();
+    let cut = dahl::op::default_cut();
     let planned = subject.plan(&cut, 1).expect("a plan");
     let trace = subject.time(&cut, 1, 50, Duration::from_millis(200)).expect("steps run");
     let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();

@@ -2,8 +2,8 @@
 
 use dahl::prelude::*;
 use dahl::runtime::engine::{Pool, Session, Store};
+use dahl::runtime::graph::Cut;
 use dahl::runtime::graph::lower;
-use dahl::runtime::graph::{Cut, CutOptions};
 use dahl::runtime::machine::HOST;
 use dahl::runtime::plan::Plan;
 use dahl::{Graph, Result};
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     graph.task(&op::dense_db::CODELET, Dtype::F32, &[y], &[total], &[], &[])?;
 
     // Lower: chunks of 16 samples, converted to sample lanes, and partial sums that are reduced in order.
-    let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::default())?)?;
+    let lowered = lower(&graph, &Cut::heuristic(&graph, &op::default_cut())?)?;
     for task in lowered.tasks() {
         println!("{task:?}, {} bytes", task.bytes());
     }

@@ -18,13 +18,7 @@ static MOVING_AVERAGE: Codelet = Codelet::new(
     "moving_average",
     "x[i] -> y[o] where i = o+t, t<k",
     2.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F64,
-        needs: Needs::Nothing,
-        kernel: moving_average,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F64, Needs::Nothing, moving_average)],
 );
 
 /// Computes the part of `y` it is asked for. Indices are those of the whole arrays, whatever the tile.

@@ -15,13 +15,7 @@ static SPREAD: Codelet = Codelet::new(
     "spread",
     "x[i,j] w[a,b] -> y[k,l]  where i = k+a, j = l+b",
     2.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F64,
-        needs: Needs::Nothing,
-        kernel: spread,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F64, Needs::Nothing, spread)],
 );
 
 fn spread(call: &Call<'_>) -> Result<()> {

@@ -4,7 +4,6 @@
 
 use dahl::prelude::*;
 use dahl::runtime::engine::{Pool, Ports, Session, Store};
-use dahl::runtime::graph::CutOptions;
 use dahl::runtime::graph::Lowered;
 use dahl::runtime::machine::HOST;
 use dahl::runtime::plan::{Plan, Planned};
@@ -35,7 +34,7 @@ fn run(machine: &Machine) -> Result<(Vec<f32>, Vec<usize>)> {
 
     // Chunks of 16 samples, shared out over the units. Where a unit computes is no question of the graph.
     let plan = |lowered: &Lowered| Plan::heuristic(lowered, machine);
-    let planned = Planned::new(&graph, &CutOptions::default(), plan)?;
+    let planned = Planned::new(&graph, &op::default_cut(), plan)?;
     let pool = Arc::new(Pool::new(machine)?);
     let mut session = Session::new(&pool, &planned.lowered, &planned.plan, 1 << 10)?;
     let feed = |step: u64, ports: &mut Ports<'_>| {

@@ -131,7 +131,7 @@ static EMPTY: Codelet = Codelet::new(
     "empty",
     "y[i] -> y[i]",
     0.0,
-    &[Implementation { name: "empty", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: empty }],
+    &[Implementation::new("empty", 1, Dtype::F32, Needs::Nothing, empty)],
 );
 
 fn empty(call: &Call<'_>) -> dahl_runtime::Result<()> {

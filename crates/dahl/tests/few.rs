@@ -6,12 +6,11 @@ use dahl::layer::{Conv2d, Dropout};
 use dahl::model::Sequential;
 use dahl::tune::Subject;
 use dahl_runtime::array::{Dtype, Layout};
-use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
 
 /// Whether some task of a step on batches of this size, cut by these implementations, works in lanes.
 fn has_lanes(model: &Sequential, batch: usize, dtype: Dtype, names: &str) -> bool {
-    let mut cut = CutOptions::default();
+    let mut cut = dahl::op::default_cut();
     cut.set_impls(names).unwrap();
     let planned = Subject::new(model, batch, dtype).unwrap().plan(&cut, 1).unwrap();
     let mut layouts = planned.lowered.tasks().iter().flat_map(|task| &task.spec.args).map(|arg| arg.layout);
@@ -58,7 +57,7 @@ fn the_values_are_those_of_lanes() {
     for model in [deep, Sequential::seed([1, 8, 8], 10)] {
         for batch in [1, 3] {
             let weights = |names: &str| {
-                let mut cut = CutOptions::default();
+                let mut cut = dahl::op::default_cut();
                 cut.set_impls(names).unwrap();
                 assert_eq!(has_lanes(&model, batch, Dtype::F64, names), names == "lanes");
                 let mut model = model.clone();

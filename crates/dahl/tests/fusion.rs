@@ -123,7 +123,7 @@ fn gradients_that_are_not_added_up_from_parts_stay_separate() {
     let conv = |kernel, padding| Conv2d::new(32, kernel).padding(padding);
     let model = Sequential::new([1, 8, 8]).layer(conv(3, 2)).relu().layer(conv(5, 2)).relu().max_pool(2);
     let model = model.flatten().dense(10);
-    let mut cut = CutOptions::default();
+    let mut cut = op::default_cut();
     cut.set_tiles("n=1").unwrap();
     let mut data = digits();
     data.train.truncate(16);
@@ -151,7 +151,7 @@ fn few_samples_have_the_same_bits() {
         for (tiles, batch) in [("n=1", 17), ("n=2", 17), ("n=16", 17), ("n=16to64", 3)] {
             for dtype in [Dtype::F32, Dtype::F64] {
                 let weights = |fusion: bool| {
-                    let mut cut = CutOptions { fusion, ..CutOptions::default() };
+                    let mut cut = CutOptions { fusion, ..op::default_cut() };
                     cut.set_tiles(tiles).unwrap();
                     let mut model = model.clone();
                     let report =
@@ -225,7 +225,7 @@ fn nothing_is_fused_that_somebody_else_looks_at() {
     let (mut graph, [c, y, _]) = chain(Role::Temporary);
     let out = graph.output("out", dtype, [4, 2, 2, 2]);
     graph.task(&op::copy::CODELET, dtype, &[y], &[out], &[], &[]).unwrap();
-    let fused = fuse(graph, op::FUSIONS).unwrap();
+    let fused = fuse(graph, op::FUSIONS, &op::default_cut().prospect()).unwrap();
     assert_eq!(names(&fused.graph), ["conv2d_relu_max_pool", "copy"]);
     assert_eq!(fused.var(c), None);
     assert_eq!(fused.var(out).map(|var| fused.graph.arrays()[var.array()].name.as_str()), Some("out"));
@@ -235,9 +235,15 @@ fn nothing_is_fused_that_somebody_else_looks_at() {
     let (mut graph, [c, ..]) = chain(Role::Temporary);
     let out = graph.output("out", dtype, [4, 2, 4, 4]);
     graph.task(&op::copy::CODELET, dtype, &[c], &[out], &[], &[]).unwrap();
-    assert_eq!(names(&fuse(graph, op::FUSIONS).unwrap().graph), ["conv2d", "max_pool", "relu", "copy"]);
+    assert_eq!(
+        names(&fuse(graph, op::FUSIONS, &op::default_cut().prospect()).unwrap().graph),
+        ["conv2d", "max_pool", "relu", "copy"]
+    );
     let (graph, _) = chain(Role::Output);
-    assert_eq!(names(&fuse(graph, op::FUSIONS).unwrap().graph), ["conv2d", "max_pool", "relu"]);
+    assert_eq!(
+        names(&fuse(graph, op::FUSIONS, &op::default_cut().prospect()).unwrap().graph),
+        ["conv2d", "max_pool", "relu"]
+    );
 }
 
 #[test]
@@ -256,7 +262,7 @@ fn an_input_that_changes_in_between_is_not_fused_over() {
     graph.task(&op::fill::CODELET, dtype, &[], &[x], &[], &[2.0]).unwrap();
     graph.task(&op::relu::CODELET, dtype, &[m], &[y], &[], &[]).unwrap();
     assert_eq!(
-        names(&fuse(graph, op::FUSIONS).unwrap().graph),
+        names(&fuse(graph, op::FUSIONS, &op::default_cut().prospect()).unwrap().graph),
         ["fill", "conv2d", "max_pool", "fill", "relu"]
     );
 }

@@ -212,9 +212,9 @@ fn check_batches(what: &str, chain: &Chain, input: &[usize], smallest: usize) {
     let tiles = |size| CutOptions {
         tilings: vec![vec![("n".into(), TileSize::Size(size))]],
         tiles_per_group: 2,
-        ..CutOptions::default()
+        ..op::default_cut()
     };
-    let scalar = CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() };
+    let scalar = CutOptions { implementations: vec!["reference".into()], ..op::default_cut() };
     for (n, options) in [(1, tiles(16)), (3, tiles(2)), (9, tiles(8)), (11, tiles(5)), (4, scalar)] {
         if n >= smallest {
             check(what, chain, input, n, &options);
@@ -360,7 +360,7 @@ fn a_block_without_parameters_at_the_front_needs_no_gradient_of_the_input() {
 fn running_statistics_move_in_training_and_are_used_in_evaluation() {
     let chain = chain().layer(BatchNorm::new());
     let (n, input) = (5, [2, 3, 2]);
-    let options = CutOptions::default();
+    let options = op::default_cut();
     let mut net = Net::new(&chain, &input, n, Mode::Train, &options);
     let x = numbers(3, n * 12);
     let given = Inputs { x: x.clone(), parameters: vec![0.5, 2.0, 0.1, -0.2] };
@@ -391,7 +391,7 @@ fn dropout_tosses_the_coins_of_its_number_and_rests_in_evaluation() {
     let (n, len) = (11, 7);
     let given = Inputs { x: vec![1.0; n * len], parameters: Vec::new() };
     let dy = vec![1.0; n * len];
-    let options = CutOptions::default();
+    let options = op::default_cut();
     let y = Net::new(&chain, &[len], n, Mode::Train, &options).run(from_ref(&given), &dy).remove(0).y;
     let stays = |layer: u64, i: usize, p: f64| {
         Stream::new(layer, COUNTER.into()).bits(i as u64) >> 40 >= (p * f64::from(1 << 24)) as u64

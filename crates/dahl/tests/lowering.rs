@@ -18,7 +18,7 @@ use std::sync::Arc;
 const T: Dtype = Dtype::F64;
 
 const fn reference(kernel: Kernel) -> Implementation {
-    Implementation { name: "reference", version: 1, dtype: T, needs: Needs::Nothing, kernel }
+    Implementation::new("reference", 1, T, Needs::Nothing, kernel)
 }
 
 static SUM: Codelet = Codelet::new("sum", "x[n,i] -> y[i] +=", 1.0, &[reference(sum)]);
@@ -62,7 +62,7 @@ fn keep(call: &Call<'_>) -> Result<()> {
 
 fn tiles(tiling: &[(&str, usize)]) -> CutOptions {
     let tiling = tiling.iter().map(|(name, size)| (name.to_string(), TileSize::Size(*size))).collect();
-    CutOptions { tilings: vec![tiling], ..CutOptions::default() }
+    CutOptions { tilings: vec![tiling], ..op::default_cut() }
 }
 
 struct Case {
@@ -180,7 +180,7 @@ fn a_scalar_goes_through_lanes() {
     let (t, y) = (case.graph.temporary("t", T, []), case.graph.output("y", T, []));
     case.task(&op::relu::CODELET, &[x], &[t], &[]);
     case.task(&op::relu::CODELET, &[t], &[y], &[]);
-    assert_eq!(case.run(&CutOptions::default(), &y), [[1.0]; 3]);
+    assert_eq!(case.run(&op::default_cut(), &y), [[1.0]; 3]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_plan_of_another_graph_is_refused() {
         let x = case.ones(&[2, n]);
         let y = case.graph.output("y", T, [n]);
         case.task(&SUM, &[x], &[y], &[]);
-        case.lowered(&CutOptions::default())
+        case.lowered(&op::default_cut())
     };
     let (small, large) = (lowered(2), lowered(64_000));
     let machine = Machine::with_workers(1);
@@ -249,7 +249,7 @@ fn a_graph_that_writes_shared_bytes_writes_a_copy_of_them() {
         let seen = graph.output("seen", Dtype::U8, [300]);
         graph.task(&op::copy::CODELET, Dtype::U8, &[from], &[seen], &[], &[]).unwrap();
         graph.task(&op::fill::CODELET, Dtype::U8, &[], &[to], &[], &[7.0]).unwrap();
-        let lowered = lower(&graph, &Cut::heuristic(&graph, &CutOptions::default()).unwrap()).unwrap();
+        let lowered = lower(&graph, &Cut::heuristic(&graph, &op::default_cut()).unwrap()).unwrap();
         let pool = Arc::new(Pool::new(&machine).unwrap());
         let plan = Plan::heuristic(&lowered, &machine).unwrap();
         let mut session = Session::new(&pool, &lowered, &plan, 0).unwrap();

@@ -60,7 +60,7 @@ fn the_plan_decides_how_a_run_is_cut() {
     let trainer = Trainer::new(&Machine::with_workers(2));
     let (_, bits) = fit(&trainer).unwrap();
     // One chunk of all samples sums in another order, so the last bits differ: the file was obeyed.
-    let whole = dahl_runtime::graph::CutOptions { tilings: Vec::new(), ..Default::default() };
+    let whole = dahl_runtime::graph::CutOptions { tilings: Vec::new(), ..dahl::op::default_cut() };
     let (_, other) = fit(&trainer.clone().cut(whole.clone())).unwrap();
     assert_ne!(bits, other);
     let plans = plans(&trainer.clone().cut(whole));

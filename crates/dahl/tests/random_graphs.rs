@@ -116,7 +116,7 @@ fn bits(case: &Case, schedule: Schedule, machine: &Machine) -> Vec<u64> {
         tiles_per_group: 1,
         max_groups: case.groups,
         implementations: vec![case.implementation.into()],
-        ..CutOptions::default()
+        ..op::default_cut()
     };
     let lowered = lower(&graph, &Cut::heuristic(&graph, &options).unwrap()).unwrap();
     let plan = schedule.plan(&lowered, machine).unwrap();

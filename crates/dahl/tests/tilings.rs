@@ -131,13 +131,7 @@ fn close(a: &[f64], b: &[f64]) -> bool {
 
 fn reference(tiling: Vec<(String, TileSize)>, max_groups: usize) -> CutOptions {
     let implementations = vec!["reference".into()];
-    CutOptions {
-        tilings: vec![tiling],
-        tiles_per_group: 1,
-        max_groups,
-        implementations,
-        ..CutOptions::default()
-    }
+    CutOptions { tilings: vec![tiling], tiles_per_group: 1, max_groups, implementations, ..op::default_cut() }
 }
 
 fn sizes() -> impl Strategy<Value = Sizes> {
@@ -193,7 +187,7 @@ proptest! {
     ) {
         let whole = run(&sizes, &reference(Vec::new(), 1), 1, Schedule::Fixed, false);
         let tilings = vec![vec![("n".into(), TileSize::Size(tile))], vec![("i".into(), TileSize::AtMost(50))]];
-        let options = CutOptions { tilings, tiles_per_group: 1, max_groups: groups, ..CutOptions::default() };
+        let options = CutOptions { tilings, tiles_per_group: 1, max_groups: groups, ..op::default_cut() };
         let lanes = run(&sizes, &options, workers, Schedule::ALL[schedule], test_unit);
         prop_assert!(close(&whole, &lanes), "{sizes:?} {tile}");
     }

@@ -236,7 +236,7 @@ fn a_run_goes_on_as_it_was_cut() -> Result<()> {
     })?;
     let checkpoint = Checkpoint::load(&folder.0)?.checkpoint;
     let tilings = vec![vec![("n".to_string(), TileSize::Size(32))]];
-    let other = CutOptions { tilings, ..CutOptions::default() };
+    let other = CutOptions { tilings, ..dahl::op::default_cut() };
     // The plan of the checkpoint says how tasks are cut; on another machine nobody does.
     first.clone().cut(other.clone()).resume(checkpoint.clone()).fit(&mut model(&data), &data)?;
     let elsewhere = trainer(3, Dtype::F32).cut(other).resume(checkpoint.clone());

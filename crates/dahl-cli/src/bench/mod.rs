@@ -29,7 +29,6 @@ use contestant::{Contestant, Started};
 use dahl::model::Sequential;
 use dahl::op::simd::Isa;
 use dahl::tune::Subject;
-use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{Hardware, n_cores};
 use floor::Floor;
 use settings::Settings;
@@ -229,7 +228,7 @@ fn settings(
     let network = open::model(model, None, CLASSES)?;
     let subject = Subject::new(&network, batch, dtype.into())?;
     let chosen = measured.choice(&subject.key());
-    let (cut, origin) = chosen.unwrap_or_else(|| (CutOptions::default(), "heuristic".to_string()));
+    let (cut, origin) = chosen.unwrap_or_else(|| (dahl::op::default_cut(), "heuristic".to_string()));
     let least = subject.least().context("planning failed")?;
     let settings = Settings {
         model: model.to_string(),

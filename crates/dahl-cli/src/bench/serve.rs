@@ -5,8 +5,8 @@ use crate::exit::Exit;
 use crate::open;
 use crate::output::say;
 use anyhow::{Context, Result, bail};
+use dahl::op::default_cut;
 use dahl::tune::Subject;
-use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::{keep_to_cores, peak_resident_bytes, resident_bytes};
 use serde_json::{Value, json};
 use std::io::{BufRead, stdin};
@@ -33,7 +33,7 @@ fn serve() -> Result<()> {
     let model = open::model(&settings.model, Some(settings.shape), settings.classes)?;
     let subject = Subject::new(&model, settings.batch, settings.dtype)?;
     let ready_bytes = resident_bytes();
-    let cut = CutOptions::parse(&settings.cut)?;
+    let cut = default_cut().read(&settings.cut)?;
     subject.time_in_turns(&cut, settings.workers, |turn| {
         say(json!({ "ready": {
             "data_bytes": subject.data_bytes(), "start_bytes": start_bytes, "ready_bytes": ready_bytes,

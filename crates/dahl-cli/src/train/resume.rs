@@ -14,6 +14,7 @@ use crate::Command;
 use crate::parse;
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
+use dahl::op::default_cut;
 use dahl::optim::{LearningRate, Optimizer};
 use dahl::train::Checkpoint;
 use dahl_runtime::graph::CutOptions;
@@ -174,7 +175,7 @@ fn still_valid(kept: Vec<String>, own: &[OsString]) -> impl Iterator<Item = Stri
 const CUT: [&str; 3] = ["--tiles=", "--group=", "--impl="];
 
 /// What a checkpoint says beside its model.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Kept {
     /// How the tasks of the run were cut; as the heuristic does where that is not noted.
     pub cut: CutOptions,
@@ -184,7 +185,7 @@ pub struct Kept {
 
 /// What the arguments of a checkpoint say to those who do not go on with it.
 pub fn kept(checkpoint: &Checkpoint) -> Result<Kept> {
-    let mut kept = Kept::default();
+    let mut kept = Kept { cut: default_cut(), classes: None };
     for line in noted(checkpoint)?.unwrap_or_default() {
         let misunderstood =
             |why: String| anyhow!("the argument {line:?} of the checkpoint is not understood: {why}");

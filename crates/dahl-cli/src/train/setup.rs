@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
 use dahl::model::Sequential;
+use dahl::op::default_cut;
 use dahl::tensors::Tensors;
 use dahl::train::{Checkpoint, FolderLock};
 use dahl::tune::choice_key;
@@ -61,9 +62,9 @@ impl Job {
         let machine = if args.test_unit { machine.with_test_unit() } else { machine };
         let n_epochs = args.n_epochs(n_images);
         let measured = Measurements::open();
-        let cut = cut(&args, &model, &measured, past.checkpoint.is_some())?;
+        let cut = cut(&args, &model, (&measured, &machine), past.checkpoint.is_some())?;
         // A run that goes on must be cut as before, whatever was calibrated since.
-        note_cut(&mut args, &cut.as_ref().map(|(cut, _)| cut.clone()).unwrap_or_default());
+        note_cut(&mut args, &cut.as_ref().map_or_else(default_cut, |(cut, _)| cut.clone()));
         let mut trainer = trainer(&args, &machine, n_epochs).optimizer(optimizer);
         if let Some((cut, origin)) = cut {
             trainer = trainer.cut(cut).origin(origin);
@@ -221,20 +222,20 @@ fn trainer(args: &Args, machine: &Machine, n_epochs: usize) -> Trainer {
 fn cut(
     args: &Args,
     model: &Sequential,
-    measured: &Measurements,
+    (measured, machine): (&Measurements, &Machine),
     goes_on: bool,
 ) -> Result<Option<(CutOptions, String)>> {
     Ok(match forced_cut(args)? {
         Some(cut) => Some((cut, "as asked for".to_string())),
         // A run that was begun before cuts were noted was cut by the heuristic.
         None if goes_on => None,
-        None => measured.choice(&choice_key(model, args.batch, args.dtype.into())),
+        None => measured.choice(&choice_key(model, args.batch, args.dtype.into(), machine)),
     })
 }
 
 /// How tasks are cut, if the arguments say anything about it.
 fn forced_cut(args: &Args) -> Result<Option<CutOptions>> {
-    let mut cut = CutOptions::default();
+    let mut cut = default_cut();
     if args.tiles.is_none() && args.group.is_none() && args.implementations.is_none() {
         return Ok(None);
     }

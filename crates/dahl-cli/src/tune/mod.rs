@@ -97,7 +97,7 @@ impl What {
 
 /// What is different from cut to cut, in a few characters.
 pub fn label(cut: &CutOptions) -> String {
-    let heuristic = CutOptions::default();
+    let heuristic = dahl::op::default_cut();
     // The tiles of updates are the same in all.
     let mut text = cut.tiles();
     let updates = format!("/{}", heuristic.tiles().rsplit('/').next().unwrap_or_default());

@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<Exit> {
     args.what.each(|named| {
         let (default, origin) = measured
             .choice(&named.subject.key())
-            .unwrap_or_else(|| (CutOptions::default(), "heuristic".to_string()));
+            .unwrap_or_else(|| (dahl::op::default_cut(), "heuristic".to_string()));
         let mut cuts = vec![default];
         for cut in others(args, named)? {
             if !cuts.contains(&cut) {
@@ -161,7 +161,7 @@ fn others(args: &Args, named: &Named) -> Result<Vec<CutOptions>> {
         return Ok(named.subject.candidates()?);
     }
     let cut = |text: &String| {
-        let mut cut = CutOptions::default();
+        let mut cut = dahl::op::default_cut();
         cut.set_tiles(text).map(|()| cut)
     };
     Ok(args.tiles.iter().map(cut).collect::<dahl_runtime::Result<_>>()?)

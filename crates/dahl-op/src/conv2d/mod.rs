@@ -21,7 +21,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d, 5, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 1))
+.suits(|by, task| suits_convolution(by, task, 1))
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 

@@ -24,7 +24,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_dw, 5, [L L R]; flat::conv2d_dw, 1, [R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 2))
+.suits(|by, task| suits_convolution(by, task, 2))
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 

@@ -21,7 +21,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_dx, 6, [L R L]; lanes::flat, 1, [R R R]),
 )
 .samples(sample)
-.few(suits_gradient)
+.suits(suits_gradient)
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 

@@ -23,7 +23,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_relu, 4, [L R R L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 1))
+.suits(|by, task| suits_convolution(by, task, 1))
 .algorithms(super::algorithm::algorithms!(conv2d::lanes::algorithms))
 .scratch(super::scratch::scratch!(conv2d::lanes::scratch_len));
 

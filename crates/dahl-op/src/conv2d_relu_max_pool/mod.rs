@@ -41,7 +41,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_relu_max_pool, 6, [L R R L L]; lanes::flat, 1, [R R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 1))
+.suits(|by, task| suits_convolution(by, task, 1))
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 

@@ -46,7 +46,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::conv2d_relu_max_pool_dw, 5, [L L L R R]; flat::conv2d_relu_max_pool_dw, 1, [R R R R R]),
 )
 .samples(sample)
-.few(|task| suits_convolution(task, 3))
+.suits(|by, task| suits_convolution(by, task, 3))
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 
@@ -86,17 +86,17 @@ fn pays(found: &Found) -> bool {
 
 /// Whether pixels are selected instead of gradients, which takes a copy of a plane with padding and a sum per
 /// weight of it; and whether there are enough windows for that to pay. The separate gradient of very many
-/// weights is not added up from parts (`whole_sums`), and this one, with its bias, always is; so it is left
-/// alone, for the sake of the same bits.
+/// weights may be summed whole, and this one, with its bias, is always added up from parts; so that one is
+/// left alone, for the sake of the same bits.
 fn selects_pixels(found: &Found) -> bool {
     let is = |name, value| found.int(name).is_ok_and(|int| int == value);
-    let (Ok(x), Ok(dw), Ok(dy)) = (found.var("x"), found.var("dw"), found.var("dy")) else { return false };
-    let [x, dw, dy] = [x.shape(), dw.shape(), dy.shape()];
+    let (Ok(dw), Ok(dy)) = (found.var("dw"), found.var("dy")) else { return false };
+    let [dw, dy] = [dw.shape(), dy.shape()];
     let [n_kernels, _, size, width] = *dw else { return false };
     let plane: usize = dy[2..].iter().map(|windows| 2 * windows + size - 1).product();
     let is_usual = is("s", 1) && is("t", 2) && is("q", 2) && size == width && [3, 5].contains(&size);
     let is_little = plane + n_kernels * size * size <= convolve::RESIDENT;
-    let has_parts = x[0] * dw.len() < 4 * (x.len() + 4 * dy.len());
+    let has_parts = !found.may_sum_whole(&conv2d_dw::CODELET);
     is_usual && is_little && has_parts && dy[2..].iter().product::<usize>() >= 25
 }
 

@@ -25,7 +25,7 @@ pub static CODELET: Codelet = Codelet::new(
     super::implementations!(reference, lanes::relu_conv2d_dx, 5, [L R L L]; lanes::flat, 1, [R R R R]),
 )
 .samples(sample)
-.few(suits_gradient)
+.suits(suits_gradient)
 .algorithms(super::algorithm::algorithms!(lanes::algorithms))
 .scratch(super::scratch::scratch!(lanes::scratch_len));
 

@@ -2,26 +2,28 @@
 
 use super::{Flat, SampleOrder};
 use crate::convolve::Axis;
+use crate::cut::FLAT;
 use crate::real::Real;
 use crate::window::Window;
 use dahl_runtime::array::Dtype;
-use dahl_runtime::codelet::Work;
+use dahl_runtime::codelet::{Implementation, Work};
 
 /// Whether a convolution of the first argument by weights as in argument `weights`, or the gradient of those,
-/// is worth computing one sample at a time.
-pub(crate) fn suits_convolution(task: &Work<'_>, weights: usize) -> bool {
+/// is worth computing one sample at a time, as `flat` does.
+pub(crate) fn suits_convolution(by: &Implementation, task: &Work<'_>, weights: usize) -> bool {
     let (pixels, taps) = (task.shapes[0], task.shapes[weights]);
-    suits(task, weights, task.ints[1], |dim| {
-        let covered = pixels[dim].saturating_add_signed(2 * task.ints[1] as isize);
-        (covered + 1).saturating_sub(taps[dim])
-    })
+    by.name != FLAT
+        || suits(task, weights, task.ints[1], |dim| {
+            let covered = pixels[dim].saturating_add_signed(2 * task.ints[1] as isize);
+            (covered + 1).saturating_sub(taps[dim])
+        })
 }
 
 /// The same of the gradient of its input: from `dy` and `w` to the last argument.
-pub(crate) fn suits_gradient(task: &Work<'_>) -> bool {
+pub(crate) fn suits_gradient(by: &Implementation, task: &Work<'_>) -> bool {
     let (taps, pixels) = (task.shapes[1], task.shapes[task.shapes.len() - 1]);
     let pad = taps[2] as i64 - 1 - task.ints[1];
-    taps[2] == taps[3] && suits(task, 1, pad, |dim| pixels[dim])
+    by.name != FLAT || taps[2] == taps[3] && suits(task, 1, pad, |dim| pixels[dim])
 }
 
 fn suits(task: &Work<'_>, weights: usize, pad: i64, outputs: impl Fn(usize) -> usize) -> bool {

@@ -10,9 +10,9 @@
 //! use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
 //! use dahl_runtime::{Result, Runtime, machine::Machine};
 //!
-//! static ADD: Codelet = Codelet::new("add", "a[i] b[i] -> c[i]", 1.0, &[Implementation {
-//!     name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: add,
-//! }]);
+//! static ADD: Codelet = Codelet::new("add", "a[i] b[i] -> c[i]", 1.0, &[
+//!     Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, add),
+//! ]);
 //!
 //! fn add(call: &Call<'_>) -> Result<()> {
 //!     let (a, b, mut c) = (call.input::<f32>(0), call.input::<f32>(1), call.output::<f32>(0));

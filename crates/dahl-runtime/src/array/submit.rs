@@ -119,13 +119,9 @@ pub struct Params<'p> {
 /// use dahl_runtime::codelet::{Call, Codelet, Implementation, Needs};
 /// use dahl_runtime::{Result, Runtime, machine::Machine};
 ///
-/// static AXPY: Codelet = Codelet::new("axpy", "x[i] y[i] -> y[i]", 2.0, &[Implementation {
-///     name: "reference",
-///     version: 1,
-///     dtype: Dtype::F32,
-///     needs: Needs::Nothing,
-///     kernel: axpy,
-/// }]);
+/// static AXPY: Codelet = Codelet::new("axpy", "x[i] y[i] -> y[i]", 2.0, &[
+///     Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, axpy),
+/// ]);
 ///
 /// fn axpy(call: &Call<'_>) -> Result<()> {
 ///     let (x, mut y) = (call.input::<f32>(0), call.output::<f32>(0));

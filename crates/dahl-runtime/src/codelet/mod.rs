@@ -41,9 +41,8 @@ pub struct Codelet {
     pub in_place: bool,
     /// Draws calls that the codelet can be tried on: what conformance tests go by.
     pub sample: Option<fn(&mut Draw) -> Sample>,
-    /// Whether `flat`, which has samples one after another, may compute a task whose samples are too few for
-    /// lanes.
-    pub few: fn(&Work<'_>) -> bool,
+    /// Whether an implementation suits a task: what a [`Family`] of implementations asks.
+    pub suits: fn(&Implementation, &Work<'_>) -> bool,
     /// Which algorithms an implementation takes for a call, where its kernel chooses by itself; empty where
     /// it does not.
     pub algorithms: fn(&Implementation, &CallSpec) -> String,
@@ -62,7 +61,7 @@ impl Codelet {
         implementations: &'static [Implementation],
     ) -> Self {
         let parsed = OnceLock::new();
-        let few = |_: &Work<'_>| true;
+        let suits = |_: &Implementation, _: &Work<'_>| true;
         let algorithms = |_: &Implementation, _: &CallSpec| String::new();
         let scratch = |_: &Implementation, _: &CallSpec| 0;
         Codelet {
@@ -72,7 +71,7 @@ impl Codelet {
             implementations,
             in_place: false,
             sample: None,
-            few,
+            suits,
             algorithms,
             scratch,
             parsed,
@@ -85,9 +84,10 @@ impl Codelet {
         self
     }
 
-    /// The same codelet, whose `flat` implementation is only taken for few samples where this says so.
-    pub const fn few(mut self, suits: fn(&Work<'_>) -> bool) -> Self {
-        self.few = suits;
+    /// The same codelet, some of whose implementations suit a task only where this says so. Whether a graph
+    /// is computed by a [`Family`] of implementations may depend on it.
+    pub const fn suits(mut self, suits: fn(&Implementation, &Work<'_>) -> bool) -> Self {
+        self.suits = suits;
         self
     }
 
@@ -125,9 +125,14 @@ impl Codelet {
         })
     }
 
-    /// The implementation called `name` for elements of `dtype`.
+    /// The implementation called `name` for elements of `dtype` that cores of a CPU run.
     pub fn implementation(&self, name: &str, dtype: Dtype) -> Option<&'static Implementation> {
-        self.implementations.iter().find(|i| i.name == name && i.dtype == dtype)
+        self.of_code(CPU, dtype).find(|implementation| implementation.name == name)
+    }
+
+    /// The implementations of a code for elements of `dtype`, in the order of the list.
+    pub fn of_code(&self, code: &str, dtype: Dtype) -> impl Iterator<Item = &'static Implementation> {
+        self.implementations.iter().filter(move |i| i.code == code && i.dtype == dtype)
     }
 }
 
@@ -151,11 +156,14 @@ pub struct Work<'a> {
 /// A kernel: computes the output regions of one call from its inputs.
 pub type Kernel = fn(&Call<'_>) -> Result<()>;
 
-/// One way to compute a codelet.
-#[derive(Debug)]
+/// The code that CPU cores run.
+pub const CPU: &str = "cpu";
+
+/// One way to compute a codelet, on units of the kinds that run its code.
+#[derive(Clone, Copy, Debug)]
 pub struct Implementation {
-    /// The name: `reference` for the scalar truth, `lanes` for the sample-lane version, `flat` for the
-    /// row-major one, …
+    /// The name: `reference` for the scalar truth, and others for faster versions. No other implementation of
+    /// the codelet for the same code and element type has it.
     pub name: &'static str,
     /// Rises with every change that may change bits; recorded in plans.
     pub version: u32,
@@ -165,6 +173,65 @@ pub struct Implementation {
     pub needs: Needs,
     /// The function.
     pub kernel: Kernel,
+    /// The code it is written in, such as [`CPU`]: units whose kind runs this code execute it, and no others.
+    pub code: &'static str,
+    /// A family that it may be chosen by.
+    pub family: Option<&'static Family>,
+}
+
+impl Implementation {
+    /// An implementation that cores of a CPU run.
+    pub const fn new(name: &'static str, version: u32, dtype: Dtype, needs: Needs, kernel: Kernel) -> Self {
+        Implementation { name, version, dtype, needs, kernel, code: CPU, family: None }
+    }
+
+    /// The same, in another code.
+    pub const fn in_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// The same, which a family may choose.
+    pub const fn of_family(mut self, family: &'static Family) -> Self {
+        self.family = Some(family);
+        self
+    }
+
+    /// The name as plans and options write it: that of the code comes before it, unless cores of a CPU run
+    /// it.
+    pub fn written(&self) -> String {
+        if self.code == CPU { self.name.to_string() } else { format!("{}:{}", self.code, self.name) }
+    }
+
+    /// The layout it needs an argument in, if it needs a certain one.
+    pub fn need(&self, arg: usize) -> Option<Layout> {
+        match self.needs {
+            Needs::Nothing => None,
+            Needs::Layouts(layouts) => layouts.get(arg).copied(),
+        }
+    }
+}
+
+impl PartialEq for Implementation {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, self.name, self.version, self.dtype)
+            == (other.code, other.name, other.version, other.dtype)
+    }
+}
+
+/// Implementations that compute all tasks of a graph or none, because a part of them would have to convert
+/// what the others leave.
+///
+/// A family stands among the names of implementations that a cut prefers. If every task of the graph agrees,
+/// those behind it in the list are passed over where they are none of the family.
+#[derive(Debug)]
+pub struct Family {
+    /// The name by which a cut asks for it.
+    pub name: &'static str,
+    /// Whether a task is computed well by the family, or as well as otherwise.
+    pub agrees: fn(&Codelet, &Work<'_>) -> bool,
+    /// Whether an implementation belongs to it, also of codelets that do not know it.
+    pub has: fn(&Implementation) -> bool,
 }
 
 /// What an implementation asks of the memory of its arguments.

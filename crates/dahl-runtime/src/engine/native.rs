@@ -63,12 +63,11 @@ unsafe impl Engine for Pool {
             Order::Planned(placement) => {
                 let copies = Interleaved::new(n_tasks, plan.copies());
                 let order: Vec<_> = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
-                let memories = machine.units.iter().map(|unit| unit.memory).collect();
-                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, memories))
+                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, machine.peers()))
             }
             Order::Open(kind) => {
                 let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
-                let scheduler = scheduler(*kind, lowered, machine, n_turns);
+                let scheduler = scheduler(*kind, lowered, machine, n_turns)?;
                 let n_workers = machine.units.len();
                 Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, scheduler))
             }
@@ -90,16 +89,16 @@ fn scheduler(
     lowered: &Lowered,
     machine: &Machine,
     n_turns: usize,
-) -> Box<dyn Scheduler> {
+) -> Result<Box<dyn Scheduler>> {
     let priorities = schedule::priorities(lowered, machine);
-    match kind {
-        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities, n_turns)),
+    let classes = schedule::Classes::new(lowered, machine)?;
+    Ok(match kind {
+        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities, classes, n_turns)),
         SchedulerKind::Steal => {
-            let shares = lowered.shares(machine);
-            let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
-            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len(), n_turns))
+            let homes = lowered.homes(machine)?;
+            Box::new(schedule::Steal::new(&priorities, classes, homes, machine.units.len(), n_turns))
         }
-    }
+    })
 }
 
 /// A graph that workers of a pool execute.

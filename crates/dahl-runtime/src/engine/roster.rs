@@ -1,8 +1,8 @@
 //! Who does the work of whom.
 //!
 //! A plan gives every task to a worker. While a worker *rests*, because something else takes its core,
-//! another one of the same memory *stands in* for it and executes both lists. Memory, order and bits are
-//! those of the plan: only the thread is another.
+//! another one of the same memory and code *stands in* for it and executes both lists. Memory, order and bits
+//! are those of the plan: only the thread is another.
 //!
 //! The roster may change at any time, also while steps are under way. It says whose turn it is, and protects
 //! nothing: who walks a list has its lock (`../progress/replay.rs`).

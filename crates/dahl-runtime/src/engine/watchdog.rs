@@ -120,13 +120,7 @@ mod tests {
         "nothing",
         "x[i] -> y[i]",
         0.0,
-        &[Implementation {
-            name: "reference",
-            version: 1,
-            dtype: Dtype::F32,
-            needs: Needs::Nothing,
-            kernel: nothing,
-        }],
+        &[Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, nothing)],
     );
 
     fn nothing(_: &Call<'_>) -> Result<()> {

@@ -4,7 +4,7 @@
 //! may be larger than what is read. Engines need nothing else: they never split, fuse or reduce.
 
 use super::{Role, ScopeId, StateId, Var};
-use crate::codelet::{ArgSpec, CallSpec, Kernel, builtin};
+use crate::codelet::{ArgSpec, CPU, CallSpec, Kernel, builtin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::machine::{Machine, Shares, Speed};
 use crate::shape::Dtype;
@@ -97,6 +97,8 @@ pub struct Task {
     pub implementation: &'static str,
     /// The implementation's version.
     pub version: u32,
+    /// The code it is written in: units whose kind runs this code execute the task, and no others.
+    pub code: &'static str,
     /// The algorithms that its kernel takes, where it chooses by itself; see
     /// [`Codelet::algorithms`](method@crate::codelet::Codelet::algorithms).
     pub algorithm: String,
@@ -136,7 +138,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A copy or a sum that lowering inserts, without its arguments.
+    /// A copy or a sum that lowering inserts, without its arguments. Cores compute it.
     pub(super) fn inserted(
         codelet: &'static str,
         kernel: Kernel,
@@ -147,6 +149,7 @@ impl Task {
             codelet,
             implementation: "reference",
             version: builtin::VERSION,
+            code: CPU,
             algorithm: String::new(),
             dtype,
             origin: None,
@@ -198,6 +201,16 @@ impl Task {
         text
     }
 
+    /// Refuses a machine on which nobody executes it.
+    fn has_no_unit(&self) -> Error {
+        let Task { codelet, implementation, code, .. } = self;
+        let message = format!(
+            "{codelet} ({implementation}) is written in the code {code}, and no unit of this machine runs that: use a machine \
+             with such a unit, or a cut without this code"
+        );
+        Error::new(ErrorKind::Plan, message)
+    }
+
     /// A rough guess of its time on a unit of this speed, good enough to compare tasks of a graph.
     pub fn seconds(&self, speed: &Speed) -> f64 {
         speed.seconds(self.flops, self.bytes() as f64)
@@ -212,6 +225,7 @@ impl Task {
             codelet: "task",
             implementation: "reference",
             version: 1,
+            code: CPU,
             algorithm: String::new(),
             dtype: Dtype::F32,
             origin: None,
@@ -302,9 +316,23 @@ impl Lowered {
         &self.edges
     }
 
-    /// The shares of a machine's units in the tasks.
-    pub fn shares(&self, machine: &Machine) -> Shares {
-        Shares::of(machine, self.tasks.iter().map(|task| (task.flops, task.bytes() as f64)))
+    /// The unit that each task goes to, if nothing else is known: the tiles of each code are shared out among
+    /// the units that run it, by their speed. Refuses tasks that no unit of the machine runs.
+    pub fn homes(&self, machine: &Machine) -> Result<Vec<usize>> {
+        let mut codes: Vec<(&str, Shares)> = Vec::new();
+        for task in &self.tasks {
+            if !codes.iter().any(|(code, _)| *code == task.code) {
+                let of_code = self.tasks.iter().filter(|other| other.code == task.code);
+                let work = of_code.map(|task| (task.flops, task.bytes() as f64));
+                let shares = Shares::of(machine, task.code, work).ok_or_else(|| task.has_no_unit())?;
+                codes.push((task.code, shares));
+            }
+        }
+        let home = |task: &Task| {
+            let shares = codes.iter().find(|(code, _)| *code == task.code);
+            shares.map_or(0, |(_, shares)| shares.unit(task.position))
+        };
+        Ok(self.tasks.iter().map(home).collect())
     }
 
     /// Steps that the program may be ahead, and so versions of ports and outputs of which it alone reads old

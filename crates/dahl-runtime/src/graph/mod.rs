@@ -26,15 +26,17 @@ mod edges;
 mod fuse;
 mod lower;
 mod lowered;
+mod per_tile;
 mod scopes;
 mod tiles;
 
 pub use blocks::{Block, Blocks, Use};
-pub use cut::{Cut, CutOptions, FEW, TaskCut, Tiling};
+pub use cut::{Cut, CutOptions, Part, Prospect, Share, TaskCut, Tiling};
 pub use fuse::{Found, Fused, Fusion, TaskPattern, fuse};
 pub(crate) use lower::MAX_TASKS;
 pub use lower::lower;
 pub use lowered::{Access, Buffer, BufferKind, Edge, EdgeKind, Gathered, Lowered, Place, Task, TaskId};
+pub use per_tile::PerTile;
 pub use scopes::ScopeId;
 
 use crate::codelet::Codelet;
@@ -194,6 +196,8 @@ pub struct Graph {
     scopes: Scopes,
     /// What tasks are recorded for.
     scope: Option<ScopeId>,
+    /// The codes that tasks were fused for, beside that of cores.
+    codes: Vec<String>,
 }
 
 impl Graph {
@@ -208,6 +212,7 @@ impl Graph {
             location: None,
             scopes: Scopes::default(),
             scope: None,
+            codes: Vec::new(),
         }
     }
 
@@ -229,6 +234,12 @@ impl Graph {
     /// The tasks, in the order of recording.
     pub fn tasks(&self) -> &[Recorded] {
         &self.tasks
+    }
+
+    /// The codes, beside that of cores, for which tasks were [fused](fuse): fused tasks have implementations
+    /// of all of them.
+    pub fn codes(&self) -> &[String] {
+        &self.codes
     }
 
     /// Adds an array.

@@ -1,6 +1,6 @@
 //! How an array is cut into tile buffers, and which of them hold a given region.
 
-use super::Var;
+use super::{PerTile, Var};
 use crate::shape::{Dtype, Layout, Region, Shape};
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ pub(super) struct Tiles {
     shape: Shape,
     /// The ranges of each dimension; a single one where it is not cut.
     cuts: Vec<Vec<Range<usize>>>,
-    /// Memory order of every tile.
-    pub layout: Layout,
+    /// Memory order of each tile.
+    pub layouts: PerTile<Layout>,
     /// Buffer of the first tile.
     pub first_buffer: usize,
 }
@@ -45,8 +45,8 @@ pub(super) struct View {
     offset: usize,
     /// How many steps ago the tiles are looked at.
     age: usize,
-    /// Memory order of every tile.
-    layout: Layout,
+    /// Memory order of each tile.
+    layouts: PerTile<Layout>,
 }
 
 impl TileOf {
@@ -59,13 +59,18 @@ impl TileOf {
 
 impl Tiles {
     /// One tile: the whole array.
-    pub fn uncut(shape: Shape, layout: Layout, first_buffer: usize) -> Self {
-        Tiles { shape, cuts: shape.iter().map(|&extent| whole(extent)).collect(), layout, first_buffer }
+    pub fn uncut(shape: Shape, layouts: PerTile<Layout>, first_buffer: usize) -> Self {
+        Tiles { shape, cuts: shape.iter().map(|&extent| whole(extent)).collect(), layouts, first_buffer }
     }
 
     /// A grid of tiles.
-    pub fn grid(shape: Shape, cuts: Vec<Vec<Range<usize>>>, layout: Layout, first_buffer: usize) -> Self {
-        Tiles { shape, cuts, layout, first_buffer }
+    pub fn grid(
+        shape: Shape,
+        cuts: Vec<Vec<Range<usize>>>,
+        layouts: PerTile<Layout>,
+        first_buffer: usize,
+    ) -> Self {
+        Tiles { shape, cuts, layouts, first_buffer }
     }
 
     /// Number of tiles.
@@ -75,23 +80,14 @@ impl Tiles {
 
     /// The regions of the tiles, in buffer order, in coordinates of the array.
     pub fn regions(&self) -> Vec<Region> {
-        let mut regions = vec![Vec::new()];
-        for cuts in &self.cuts {
-            regions = regions
-                .iter()
-                .flat_map(|prefix: &Vec<Range<usize>>| {
-                    cuts.iter().map(|cut| [&prefix[..], std::slice::from_ref(cut)].concat())
-                })
-                .collect();
-        }
-        regions.iter().map(|ranges| Region::new(ranges)).collect()
+        regions(&self.cuts)
     }
 
     /// The tiles as a view sees them, or none if the view's shape does not go with the cut: a reshaped view
     /// must keep dimension 0, and the array must be cut along that dimension only.
     pub fn through(&self, var: &Var) -> Option<View> {
-        let (first_buffer, layout) = (self.first_buffer, self.layout);
-        if self.n_tiles() == 1 && layout == Layout::RowMajor {
+        let first_buffer = self.first_buffer;
+        if self.n_tiles() == 1 && self.layouts.of(0) == Layout::RowMajor {
             return Some(View { age: var.age, ..View::uncut(var, first_buffer) });
         }
         let same_shape = var.shape == self.shape;
@@ -109,7 +105,8 @@ impl Tiles {
         };
         let in_order = |a: &Range<usize>, b: &Range<usize>| a.start <= b.start && a.end <= b.end;
         let is_sorted = cuts.iter().all(|cut: &Vec<_>| cut.is_sorted_by(in_order));
-        Some(View { cuts, is_sorted, first_buffer, offset: 0, age: var.age, layout })
+        let layouts = self.layouts.clone();
+        Some(View { cuts, is_sorted, first_buffer, offset: 0, age: var.age, layouts })
     }
 }
 
@@ -117,8 +114,8 @@ impl View {
     /// A view of an array that lies in one buffer, in row-major order.
     pub fn uncut(var: &Var, buffer: usize) -> Self {
         let cuts = var.shape.iter().map(|&extent| whole(extent)).collect();
-        let (first_buffer, offset, layout) = (buffer, var.offset, Layout::RowMajor);
-        View { cuts, is_sorted: true, first_buffer, offset, age: 0, layout }
+        let (first_buffer, offset, layouts) = (buffer, var.offset, Layout::RowMajor.into());
+        View { cuts, is_sorted: true, first_buffer, offset, age: 0, layouts }
     }
 
     /// All tiles, in buffer order.
@@ -163,9 +160,23 @@ impl View {
                 stride *= cut.len();
             }
             let (buffer, region) = (self.first_buffer + tile, Region::new(&ranges));
-            TileOf { buffer, region, offset: self.offset, age: self.age, layout: self.layout }
+            TileOf { buffer, region, offset: self.offset, age: self.age, layout: self.layouts.of(tile) }
         })
     }
+}
+
+/// The regions of a grid of ranges per dimension, in row-major order.
+pub(super) fn regions(cuts: &[Vec<Range<usize>>]) -> Vec<Region> {
+    let mut regions = vec![Vec::new()];
+    for cuts in cuts {
+        regions = regions
+            .iter()
+            .flat_map(|prefix: &Vec<Range<usize>>| {
+                cuts.iter().map(|cut| [&prefix[..], std::slice::from_ref(cut)].concat())
+            })
+            .collect();
+    }
+    regions.iter().map(|ranges| Region::new(ranges)).collect()
 }
 
 /// The cut of a dimension that is not cut.

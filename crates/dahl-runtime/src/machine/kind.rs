@@ -4,8 +4,7 @@
 //! it from others; the *code* that its units run, which implementations of codelets name; and a rough
 //! [`Speed`], by which work is shared out where nothing was measured.
 
-/// The code that CPU cores run.
-pub const CPU: &str = "cpu";
+pub use crate::codelet::CPU;
 
 /// What units of one kind have in common.
 #[derive(Clone, Debug, PartialEq)]

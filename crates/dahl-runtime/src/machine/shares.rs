@@ -2,8 +2,8 @@
 
 use super::Machine;
 
-/// Shares of the units of a machine in a whole, in worker order: each unit has the places between where the
-/// ones before it end and where its own share does.
+/// Shares of units of a machine in a whole, in worker order: each unit has the places between where the ones
+/// before it end and where its own share does.
 ///
 /// A place is a number out of a whole: of a tile out of their count, or of a byte out of an array. The same
 /// place of every task goes to the same unit, so that a chunk of samples stays where it is from the first
@@ -12,13 +12,16 @@ use super::Machine;
 pub struct Shares {
     /// Where the share of each unit ends, in parts of the last of them.
     ends: Vec<u64>,
+    /// The units.
+    units: Vec<usize>,
 }
 
 /// Parts of the largest share, where shares differ.
 const PARTS: f64 = 1e6;
 
 impl Shares {
-    /// Shares of units that take so many seconds for the same work. Equal times give equal shares, exactly.
+    /// Shares of all units of a machine, which take so many seconds for the same work. Equal times give equal
+    /// shares, exactly.
     pub fn by_seconds(seconds: &[f64]) -> Shares {
         let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let are_equal = seconds.iter().all(|&seconds| seconds == least);
@@ -31,12 +34,17 @@ impl Shares {
             *end += share;
             Some(*end)
         };
-        Shares { ends: seconds.iter().map(share).scan(0, end).collect() }
+        let units = (0..seconds.len()).collect();
+        Shares { ends: seconds.iter().map(share).scan(0, end).collect(), units }
     }
 
-    /// The shares of a machine's units in tasks that all units could execute: by how long each would take for
-    /// all of them, given as operations and bytes.
-    pub fn of(machine: &Machine, tasks: impl Iterator<Item = (f64, f64)> + Clone) -> Shares {
+    /// The shares of those units of a machine that run a code in the tasks of that code: by how long each
+    /// would take for all of them, given as operations and bytes. None if no unit runs it.
+    pub fn of(
+        machine: &Machine,
+        code: &str,
+        tasks: impl Iterator<Item = (f64, f64)> + Clone,
+    ) -> Option<Shares> {
         let of_kind: Vec<f64> = match &machine.kinds[..] {
             [_] => vec![1.0],
             kinds => {
@@ -46,8 +54,9 @@ impl Shares {
                 kinds.iter().map(|kind| seconds(kind.speed)).collect()
             }
         };
-        let seconds: Vec<f64> = machine.units.iter().map(|unit| of_kind[unit.kind]).collect();
-        Shares::by_seconds(&seconds)
+        let units: Vec<usize> = (0..machine.units.len()).filter(|&unit| machine.runs(unit, code)).collect();
+        let seconds: Vec<f64> = units.iter().map(|&unit| of_kind[machine.units[unit].kind]).collect();
+        (!units.is_empty()).then(|| Shares { units, ..Shares::by_seconds(&seconds) })
     }
 
     /// The unit that a place out of a whole goes to.
@@ -55,7 +64,7 @@ impl Shares {
         let Some(&all) = self.ends.last() else { return 0 };
         // Places may be bytes of a large array, so the product may not fit the type.
         let part = place as u128 * u128::from(all) / whole.max(1) as u128;
-        self.ends.partition_point(|&end| u128::from(end) <= part).min(self.ends.len() - 1)
+        self.units[self.ends.partition_point(|&end| u128::from(end) <= part).min(self.ends.len() - 1)]
     }
 }
 

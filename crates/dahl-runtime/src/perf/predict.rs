@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Edge, Lowered, TaskId};
 use crate::machine::{Machine, MeasuredRates};
 use crate::plan::{Order, Plan};
-use crate::schedule::steps_under_way;
+use crate::schedule::{Classes, steps_under_way};
 use std::collections::HashMap;
 
 pub use super::simulate::Why;
@@ -151,6 +151,7 @@ pub fn predict(
         floating: (0..n_tasks).map(is_floating).collect(),
         edges: &edges,
         memories: units.iter().map(|unit| unit.memory).collect(),
+        classes: Classes::new(lowered, machine)?,
         seconds: estimates
             .iter()
             .zip(copying)
@@ -193,10 +194,11 @@ fn estimates(lowered: &Lowered, plan: &Plan, machine: &Machine, models: &Models)
     let homes = plan.placement().map(|placement| placement.workers());
     let cold = plan.cold(lowered, machine);
     let workers = machine.units.len() as u32;
+    let first = |code: &str| (0..machine.units.len()).find(|&unit| machine.runs(unit, code)).unwrap_or(0);
     let mut known: HashMap<(Key, bool), Estimate> = HashMap::new();
     let mut of = |id: usize, is_cold: bool| {
         let task = &lowered.tasks()[id];
-        let unit = homes.as_ref().map_or(0, |homes| homes[id]);
+        let unit = homes.as_ref().map_or_else(|| first(task.code), |homes| homes[id]);
         let key = Key::of_task(task, &machine.kind_of(unit).name);
         let estimate = |(key, is_cold): &(Key, bool)| {
             models.estimate(key, Condition { is_cold: *is_cold, workers }, task.flops, task.bytes())

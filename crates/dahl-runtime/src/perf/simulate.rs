@@ -2,8 +2,8 @@
 //!
 //! Workers do what the engines make them do. With a plan, each walks its list, step after step, and waits for
 //! what its next task needs; one that waits takes over a floating task whose inputs are there. Without,
-//! whoever is free takes the first ready task of the oldest step. The same input gives the same run: ties go
-//! to the lower worker and the lower task.
+//! whoever is free takes the first ready task of the oldest step that it may execute. The same input gives
+//! the same run: ties go to the lower worker and the lower task.
 //!
 //! Not modelled: copies between memories, the program's time between steps (only that it is [`Setup::depth`]
 //! steps ahead at most), and which scheduler an open plan asks for.
@@ -11,6 +11,7 @@
 use super::predict::Costs;
 use crate::graph::{Edge, EdgeKind, TaskId};
 use crate::machine::MemoryId;
+use crate::schedule::Classes;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
@@ -24,6 +25,8 @@ pub(super) struct Setup<'a> {
     pub edges: &'a [Edge],
     /// The memory of each worker.
     pub memories: Vec<MemoryId>,
+    /// Who may execute what.
+    pub classes: Classes,
     /// What each task takes on its own worker, and elsewhere.
     pub seconds: Vec<[f64; 2]>,
     /// How many steps may be under way.
@@ -197,7 +200,9 @@ impl<'a> Simulation<'a> {
     /// The task that a worker turns to now.
     fn next(&mut self, worker: usize, now: f64) -> Option<(usize, usize)> {
         if let Some(open) = &mut self.open {
-            let (step, task) = open.ready.pop_first()?;
+            let may_run = |&&(_, task): &&(usize, usize)| self.setup.classes.may_run(worker, task as TaskId);
+            let &(step, task) = open.ready.iter().find(may_run)?;
+            open.ready.remove(&(step, task));
             return Some((task, step));
         }
         let lists = self.setup.lists.unwrap_or_default();
@@ -233,9 +238,11 @@ impl<'a> Simulation<'a> {
 
     /// A floating task of another worker.
     fn help(&self, worker: usize, now: f64) -> Option<(usize, usize)> {
-        let memories = &self.setup.memories;
-        let mut near =
-            self.floats.iter().copied().filter(|&task| memories[self.home[task]] == memories[worker]);
+        let Setup { memories, classes, .. } = self.setup;
+        let is_near = |&task: &usize| {
+            memories[self.home[task]] == memories[worker] && classes.may_run(worker, task as TaskId)
+        };
+        let mut near = self.floats.iter().copied().filter(is_near);
         near.find_map(|task| {
             let step = self.claimed[task];
             (step < self.n_steps && self.is_takeable(worker, task, step, now)).then_some((task, step))

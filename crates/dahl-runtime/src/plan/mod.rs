@@ -28,14 +28,15 @@ pub use profile::MemoryProfile;
 pub use schedule::Schedule;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Blocks, Cut, CutOptions, Edge, Graph, Lowered, TaskId, lower};
+use crate::graph::{Blocks, Cut, CutOptions, Edge, Graph, Lowered, Task, TaskId, lower};
 use crate::hash::Fingerprint;
-use crate::machine::{Machine, MemoryId};
+use crate::machine::{Kind, Machine, MemoryId};
 use crate::schedule::SchedulerKind;
 use copies::Copies;
 use memory::Memories;
 use nodes::Nodes;
 use place::Floats;
+use std::collections::BTreeSet;
 
 /// Who decides on units and order.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct Plan {
     memory_edges: Vec<Edge>,
     /// The graph that this plan is for.
     lowered: Fingerprint,
+    /// The codes of the tasks, each with the unit that executes it; with none where the order is open.
+    codes: Vec<(&'static str, Option<usize>)>,
 }
 
 impl Plan {
@@ -74,19 +77,20 @@ impl Plan {
     /// proportion to their speed.
     pub fn heuristic(lowered: &Lowered, machine: &Machine) -> Result<Self> {
         machine.check()?;
-        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::Some)))
+        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::Some)?))
     }
 
     /// Fixes units and order of every task: nothing floats.
     pub fn fixed(lowered: &Lowered, machine: &Machine) -> Result<Self> {
         machine.check()?;
-        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::None)))
+        Plan::new(lowered, machine, Order::Planned(place::place(lowered, machine, Floats::None)?))
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
     /// dependencies separate them.
     pub fn open(lowered: &Lowered, machine: &Machine, kind: SchedulerKind) -> Result<Self> {
         machine.check()?;
+        lowered.homes(machine)?;
         Plan::new(lowered, machine, Order::Open(kind))
     }
 
@@ -110,7 +114,11 @@ impl Plan {
         (mut memories, memory_edges): Memories,
     ) -> Result<Self> {
         scratch::add_scratch(&mut memories, lowered, order.placement(), machine)?;
-        Ok(Plan { order, copies, memories, memory_edges, lowered: Fingerprint::of_lowered(lowered) })
+        let units = order.placement().map(Placement::workers);
+        let code = |(id, task): (usize, &Task)| (task.code, units.as_ref().map(|units| units[id]));
+        let codes: BTreeSet<_> = lowered.tasks().iter().enumerate().map(code).collect();
+        let (codes, lowered) = (codes.into_iter().collect(), Fingerprint::of_lowered(lowered));
+        Ok(Plan { order, copies, memories, memory_edges, lowered, codes })
     }
 
     /// Refuses a graph that this plan was not made for.
@@ -132,10 +140,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses a machine that has other units or memories than the plan is for, or one of whose memories has
-    /// not enough room. State counts too: what is computed on a unit must be there.
+    /// Refuses a machine that has other units or memories than the plan is for, whose units cannot run their
+    /// tasks, or one of whose memories has not enough room. State counts too: what is computed on a unit must
+    /// be there.
     pub fn check_machine(&self, machine: &Machine) -> Result<()> {
         self.check_units(machine)?;
+        self.check_codes(machine)?;
         let (planned, there) = (self.memories.len(), machine.memories.len());
         if planned != there {
             let message =
@@ -151,6 +161,30 @@ impl Plan {
                 );
                 return Err(Error::new(ErrorKind::Memory, message));
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses a machine whose units cannot run their tasks.
+    fn check_codes(&self, machine: &Machine) -> Result<()> {
+        let n_units = machine.units.len();
+        for &(code, unit) in &self.codes {
+            let message = match unit {
+                Some(unit) if unit >= n_units || machine.runs(unit, code) => continue,
+                Some(unit) => {
+                    let Kind { name, code: own, .. } = machine.kind_of(unit);
+                    format!(
+                        "the plan has unit {unit} execute tasks in the code {code}, and that unit, of the kind {name}, runs {own}: \
+                         make a new plan"
+                    )
+                }
+                None if (0..n_units).any(|unit| machine.runs(unit, code)) => continue,
+                None => format!(
+                    "the plan has tasks in the code {code}, and no unit of this machine runs that: use a machine with such a \
+                     unit, or make a new plan"
+                ),
+            };
+            return Err(Error::new(ErrorKind::Plan, message));
         }
         Ok(())
     }

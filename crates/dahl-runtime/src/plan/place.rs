@@ -1,11 +1,11 @@
 //! Who executes what, in which order: the heuristic placement.
 //!
 //! Of `W` equal workers, tile `t` of `T` goes to worker `t * W / T`, whatever the task; faster ones get more
-//! ([`Shares`](crate::machine::Shares)). So a chunk of samples stays on one
-//! worker from the first layer to the last and back. Each worker takes the first tile as far as it can before
-//! it turns to the next, so that a chunk's data stays in its cache. What needs other workers' results comes
-//! when there is nothing else to do: no two workers are ever exactly as fast as planned, and waiting in the
-//! middle of a chunk costs time that waiting at its end does not.
+//! ([`Shares`](crate::machine::Shares)), and the tiles of each code go to the units that run it. So a chunk
+//! of samples stays on one worker from the first layer to the last and back. Each worker takes the first tile
+//! as far as it can before it turns to the next, so that a chunk's data stays in its cache. What needs other
+//! workers' results comes when there is nothing else to do: no two workers are ever exactly as fast as
+//! planned, and waiting in the middle of a chunk costs time that waiting at its end does not.
 //!
 //! For the same reason some tasks *float*: a worker that waits may take them over. These are tasks that
 //! collect from several workers (sums of gradients, and the updates after them), and tasks that nothing on
@@ -21,6 +21,7 @@
 //! byte floats first. Stealing whole chunks (`SchedulerKind::Steal`, `SchedulerKind::Eager`) loses more by
 //! cache misses than it gains by balance.
 
+use crate::error::Result;
 use crate::graph::{Lowered, Task, TaskId};
 use crate::machine::Machine;
 use std::cmp::Reverse;
@@ -36,8 +37,8 @@ pub struct Placement {
     /// one that was recorded earlier, so in the order of recording a limited queue can fill up with tasks
     /// that wait.
     pub sequence: Vec<TaskId>,
-    /// Tasks, in ascending order, that a waiting worker with the same memory may take over from the one whose
-    /// list they are in. Their place in that list orders nothing: only edges do.
+    /// Tasks, in ascending order, that a waiting worker with the same memory and code may take over from the
+    /// one whose list they are in. Their place in that list orders nothing: only edges do.
     pub floating: Vec<TaskId>,
 }
 
@@ -66,11 +67,10 @@ pub(super) enum Floats {
     None,
 }
 
-/// Places the tasks of a graph on the units of a machine.
-pub(super) fn place(lowered: &Lowered, machine: &Machine, floats: Floats) -> Placement {
+/// Places the tasks of a graph on the units of a machine that run them.
+pub(super) fn place(lowered: &Lowered, machine: &Machine, floats: Floats) -> Result<Placement> {
     let (n_tasks, n_workers) = (lowered.tasks.len(), machine.units.len());
-    let shares = lowered.shares(machine);
-    let workers: Vec<usize> = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
+    let workers = lowered.homes(machine)?;
     let seconds = |id: usize| lowered.tasks[id].seconds(&machine.kind_of(workers[id]).speed);
     let mut missing = vec![0_u32; n_tasks];
     let mut successors = vec![Vec::new(); n_tasks];
@@ -121,7 +121,7 @@ pub(super) fn place(lowered: &Lowered, machine: &Machine, floats: Floats) -> Pla
         }
     }
     debug_assert_eq!(sequence.len(), n_tasks, "edges within a step go forward");
-    Placement { order, sequence, floating }
+    Ok(Placement { order, sequence, floating })
 }
 
 /// The tasks that float, in ascending order.
@@ -175,6 +175,13 @@ fn floating(
         let n_from_elsewhere = predecessors[id].iter().filter(is_from_elsewhere).count();
         floats[id] |= waits[id] && 2 * n_from_elsewhere >= predecessors[id].len();
     }
+    // Only units that run the same code take tasks over.
+    let has_peer = |worker: usize| {
+        let code = &machine.kind_of(worker).code;
+        (0..machine.units.len()).any(|other| other != worker && machine.runs(other, code))
+    };
+    let peers: Vec<bool> = (0..machine.units.len()).map(has_peer).collect();
+    floats.iter_mut().zip(workers).for_each(|(floats, &worker)| *floats &= peers[worker]);
     (0..n_tasks as TaskId).filter(|&id| floats[id as usize]).collect()
 }
 
@@ -219,10 +226,27 @@ mod tests {
         let lowered = Lowered { tasks, depth: 1, ..Lowered::default() };
         let machine = Machine::with_workers(3).with_kind(1, Kind::cpu().named("fast").times_as_fast(2.0));
         for floats in [Floats::Some, Floats::None] {
-            let placement = place(&lowered, &machine, floats);
+            let placement = place(&lowered, &machine, floats).unwrap();
             assert_eq!(placement.order, [vec![0, 1, 2], vec![3, 4, 5, 6, 7, 8], vec![9, 10, 11]]);
             // Whoever would be free first moves next.
             assert_eq!(placement.sequence[..4], [0, 3, 9, 4]);
         }
+    }
+
+    #[test]
+    fn tasks_go_to_units_that_run_their_code() {
+        let other = Kind { code: "other".to_string(), ..Kind::cpu().named("other") };
+        let task =
+            |position: (usize, usize), code| Task { code, position, ..Task::untouching((position.0, 9)) };
+        let cores = (0..6).map(|tile| task((tile, 6), "cpu"));
+        let tasks = cores.chain((0..3).map(|tile| task((tile, 3), "other"))).collect();
+        let lowered = Lowered { tasks, depth: 1, ..Lowered::default() };
+        let machine = Machine::with_workers(3).with_kind(1, other);
+        for floats in [Floats::Some, Floats::None] {
+            let placement = place(&lowered, &machine, floats).unwrap();
+            assert_eq!(placement.order, [[0, 1, 2], [6, 7, 8], [3, 4, 5]]);
+        }
+        let error = place(&lowered, &Machine::with_workers(3), Floats::Some).unwrap_err().to_string();
+        assert!(error.contains("no unit of this machine runs"), "{error}");
     }
 }

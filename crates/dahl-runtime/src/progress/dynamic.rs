@@ -186,7 +186,7 @@ impl<D: Driver> Dynamic<D> {
             if !self.count_down(step, successor) {
                 continue;
             }
-            if next.is_none() {
+            if next.is_none() && self.scheduler.may_run(worker, successor) {
                 next = Some((successor, step));
             } else {
                 self.scheduler.push(successor, self.turn(step), Some(worker));

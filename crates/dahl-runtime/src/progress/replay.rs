@@ -30,11 +30,10 @@
 use super::lists::{Entry, FIXED, Lists, Loose, Wait};
 use super::{Blocked, Doing, Driver, Outcome};
 use crate::graph::{Edge, TaskId};
-use crate::machine::MemoryId;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, Padded, lock, try_lock};
 
-/// A task that any worker of its memory may execute.
+/// A task that any worker of its memory and code may execute.
 struct Float {
     node: TaskId,
     /// The worker whose list it is in.
@@ -89,8 +88,9 @@ pub(crate) struct Replay<D> {
     floats: Vec<Float>,
     /// The worker and the position of each node.
     homes: Vec<(u32, u32)>,
-    /// The memory of each worker.
-    memories: Vec<MemoryId>,
+    /// Of each worker, the first that may execute the same tasks: it has the same memory, and runs the same
+    /// code.
+    peers: Vec<usize>,
     tracks: Vec<Padded<Mutex<Track>>>,
     tails: Vec<Padded<Mutex<Tail>>>,
     clocks: Vec<Padded<AtomicU64>>,
@@ -99,14 +99,14 @@ pub(crate) struct Replay<D> {
 }
 
 impl<D: Driver> Replay<D> {
-    /// The lists of workers that compute in these memories. Of `floating` tasks, which are in ascending
-    /// order, the place in the list orders nothing.
+    /// The lists of workers, of each of which is given the first that is its peer. Of `floating` tasks, which
+    /// are in ascending order, the place in the list orders nothing.
     pub fn new(
         driver: D,
         order: &[Vec<TaskId>],
         floating: &[TaskId],
         edges: &[Edge],
-        memories: Vec<MemoryId>,
+        peers: Vec<usize>,
     ) -> Self {
         let Lists { lists, floats, waits, homes } = Lists::new(order, floating, edges);
         Replay {
@@ -114,7 +114,7 @@ impl<D: Driver> Replay<D> {
             waits,
             floats: floats.into_iter().map(Float::new).collect(),
             homes,
-            memories,
+            peers,
             tracks: lists.iter().map(|_| Padded::default()).collect(),
             tails: lists.iter().map(|_| Padded::default()).collect(),
             clocks: lists.iter().map(|_| Padded::default()).collect(),
@@ -201,8 +201,8 @@ impl<D: Driver> Replay<D> {
 
     /// The floating tasks that a worker may take over.
     fn floats_for(&self, worker: usize) -> impl Iterator<Item = &Float> {
-        let memory = self.memories[worker];
-        self.floats.iter().filter(move |float| self.memories[float.home] == memory)
+        let peer = self.peers[worker];
+        self.floats.iter().filter(move |float| self.peers[float.home] == peer)
     }
 
     /// Walks the list of `home` as far as it can be walked now. Returns whether anything was executed.

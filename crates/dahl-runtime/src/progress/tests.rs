@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::graph::{Edge, EdgeKind};
-use crate::schedule::{Eager, Scheduler, Steal, n_turns, steps_under_way};
+use crate::schedule::{Classes, Eager, Scheduler, Steal, n_turns, steps_under_way};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -186,8 +186,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn replay_executes_everything_once_and_in_time(case in cases()) {
-        let memories = vec![0; case.rooms.len()];
-        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, memories);
+        let peers = vec![0; case.rooms.len()];
+        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, peers);
         case.run(&Progress::Replay(replay));
     }
 
@@ -195,8 +195,9 @@ proptest! {
     fn an_open_order_executes_everything_once_and_in_time(case in cases()) {
         let n_turns = n_turns(steps_under_way(&case.edges));
         let priorities: Vec<f64> = (0..case.n_tasks).map(|task| (task * 7 % 5) as f64).collect();
-        case.run(&case.dynamic(Box::new(Eager::new(&priorities, n_turns))));
+        let classes = Classes::one(priorities.len(), case.rooms.len());
+        case.run(&case.dynamic(Box::new(Eager::new(&priorities, classes.clone(), n_turns))));
         let homes = (0..case.n_tasks).map(|task| task % case.rooms.len()).collect();
-        case.run(&case.dynamic(Box::new(Steal::new(&priorities, homes, case.rooms.len(), n_turns))));
+        case.run(&case.dynamic(Box::new(Steal::new(&priorities, classes, homes, case.rooms.len(), n_turns))));
     }
 }

@@ -1,18 +1,21 @@
 //! Schedulers: who takes which ready task, where a plan leaves that open.
 //!
 //! A dynamic run keeps count of what each task still waits for; when nothing is left, the task is *ready* and
-//! given to a [`Scheduler`], which hands it to a worker that asks. Schedulers know nothing of kernels, memory
-//! or time, and results do not depend on them: bits come from the cut alone.
+//! given to a [`Scheduler`], which hands it to a worker that asks and whose unit runs its code ([`Classes`]).
+//! Schedulers know nothing of kernels, memory or time, and results do not depend on them: bits come from the
+//! cut alone.
 //!
 //! Several steps may be under way at once ([`steps_under_way`]). A scheduler keeps their tasks apart by the
 //! step's *turn*, which is its number modulo [`n_turns`], and prefers older steps, so that steps end in
 //! order.
 
+mod classes;
 mod eager;
 mod priority;
 mod ready;
 mod steal;
 
+pub use classes::Classes;
 pub use eager::Eager;
 pub use priority::priorities;
 pub use ready::ReadySet;
@@ -33,6 +36,9 @@ pub trait Scheduler: Send + Sync {
 
     /// Whether [`Scheduler::pop`] would find something.
     fn has_ready(&self, worker: usize) -> bool;
+
+    /// Whether a worker may execute a task: [`Scheduler::pop`] hands it no others.
+    fn may_run(&self, worker: usize, task: TaskId) -> bool;
 }
 
 /// Steps that are under way at a time, at most, where the order is open: one more than edges reach back,

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 fn schedulers(priorities: &[f64], n_workers: usize, n_turns: usize) -> Vec<Box<dyn Scheduler>> {
     let homes = (0..priorities.len()).map(|task| task % n_workers).collect();
+    let classes = Classes::one(priorities.len(), n_workers);
     vec![
-        Box::new(Eager::new(priorities, n_turns)),
-        Box::new(Steal::new(priorities, homes, n_workers, n_turns)),
+        Box::new(Eager::new(priorities, classes.clone(), n_turns)),
+        Box::new(Steal::new(priorities, classes, homes, n_workers, n_turns)),
     ]
 }
 
@@ -48,7 +49,7 @@ fn so_many_steps_are_under_way_as_edges_reach_back_and_one() {
 
 #[test]
 fn a_worker_keeps_what_it_made_ready_and_thieves_take_the_least_urgent() {
-    let scheduler = Steal::new(&[3.0, 2.0, 1.0, 0.0], vec![0, 0, 1, 1], 2, 2);
+    let scheduler = Steal::new(&[3.0, 2.0, 1.0, 0.0], Classes::one(4, 2), vec![0, 0, 1, 1], 2, 2);
     scheduler.push(0, 0, Some(0));
     scheduler.push(1, 0, Some(0));
     scheduler.push(2, 0, Some(0));
@@ -58,6 +59,34 @@ fn a_worker_keeps_what_it_made_ready_and_thieves_take_the_least_urgent() {
     assert_eq!(scheduler.pop(1, 0), Some((2, 0)));
     assert_eq!(scheduler.pop(0, 0), Some((1, 0)));
     assert_eq!(scheduler.pop(0, 0), None);
+}
+
+#[test]
+fn workers_get_tasks_of_their_own_class_only() {
+    use crate::graph::{Lowered, Task};
+    use crate::machine::{Kind, Machine};
+    let codes = ["cpu", "other", "cpu", "other"];
+    let tasks = codes.iter().map(|code| Task { code, ..Task::untouching((0, 1)) }).collect();
+    let lowered = Lowered { tasks, depth: 1, ..Lowered::default() };
+    let other = Kind { code: "other".to_string(), ..Kind::cpu().named("other") };
+    let machine = Machine::with_workers(3).with_kind(2, other);
+    let classes = Classes::new(&lowered, &machine).unwrap();
+    let (priorities, homes) = ([0.0, 1.0, 2.0, 3.0], vec![0, 2, 1, 2]);
+    let schedulers: [Box<dyn Scheduler>; 2] = [
+        Box::new(Eager::new(&priorities, classes.clone(), 2)),
+        Box::new(Steal::new(&priorities, classes, homes, 3, 2)),
+    ];
+    for scheduler in schedulers {
+        // Whoever made them ready.
+        (0..4).for_each(|task| scheduler.push(task, 0, [None, Some(0), Some(2), Some(1)][task as usize]));
+        assert!((0..3).all(|worker| scheduler.has_ready(worker)));
+        let taken = |worker| std::iter::from_fn(|| Some(scheduler.pop(worker, 0)?.0)).collect::<HashSet<_>>();
+        assert_eq!([taken(1), taken(0)], [HashSet::from([0, 2]), HashSet::new()]);
+        assert_eq!([0, 1, 2].map(|worker| scheduler.has_ready(worker)), [false, false, true]);
+        assert_eq!(taken(2), HashSet::from([1, 3]));
+        assert!(scheduler.may_run(1, 2) && !scheduler.may_run(1, 3) && scheduler.may_run(2, 3));
+    }
+    assert!(Classes::new(&lowered, &Machine::with_workers(3)).is_err());
 }
 
 proptest! {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The only implementation of a codelet.
 pub const fn reference(kernel: Kernel) -> Implementation {
-    Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
+    Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, kernel)
 }
 
 /// `y = y / 2 + x + k`: the order of two of these matters. A row of halves is in its scratch.

@@ -88,7 +88,7 @@ fn arrays_whose_bytes_overflow_are_refused_used_or_not() {
 fn padding_counts_and_layouts_must_make_sense() {
     let mut graph = Graph::new(1);
     graph.temporary("odd", Dtype::F32, [1, 1 << 58]);
-    let cut = |layout| Cut { tasks: Vec::new(), layouts: vec![layout] };
+    let cut = |layout: Layout| Cut { tasks: Vec::new(), layouts: vec![layout.into()] };
     assert!(lower(&graph, &cut(Layout::RowMajor)).is_ok());
     refused(lower(&graph, &cut(Layout::Lanes(16))), ErrorKind::Memory, "odd of");
     refused(lower(&graph, &cut(Layout::Lanes(usize::MAX))), ErrorKind::Memory, "odd of");

@@ -19,7 +19,7 @@ const T: Dtype = Dtype::F64;
 const N: usize = 2;
 
 const fn reference(kernel: Kernel) -> [Implementation; 1] {
-    [Implementation { name: "reference", version: 1, dtype: T, needs: Needs::Nothing, kernel }]
+    [Implementation::new("reference", 1, T, Needs::Nothing, kernel)]
 }
 
 static ADD: Codelet = Codelet::new("add", "x[i] y[i] -> z[i]", 1.0, &reference(add));

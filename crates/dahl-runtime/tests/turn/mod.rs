@@ -23,13 +23,7 @@ static TURN: Codelet = Codelet::new(
     "turn",
     "x[j,i] -> y[i,j]",
     1.0,
-    &[Implementation {
-        name: "reference",
-        version: 1,
-        dtype: Dtype::F64,
-        needs: Needs::Nothing,
-        kernel: turn,
-    }],
+    &[Implementation::new("reference", 1, Dtype::F64, Needs::Nothing, turn)],
 )
 .scratch(|_, spec| spec.args[1].region.len() * size_of::<f64>());
 

@@ -269,7 +269,7 @@ fn nothing(_: &Call<'_>) -> Result<()> {
 }
 
 const fn implementation(name: &'static str, dtype: Dtype) -> Implementation {
-    Implementation { name, version: 1, dtype, needs: Needs::Nothing, kernel: nothing }
+    Implementation::new(name, 1, dtype, Needs::Nothing, nothing)
 }
 
 static CONV: Codelet = Codelet::new(

@@ -11,7 +11,7 @@ use crate::optim::Optimizer;
 use crate::random::Stream;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Ports, Store};
-use dahl_runtime::graph::{Graph, Recorded, Role, Var, fuse};
+use dahl_runtime::graph::{Graph, Prospect, Recorded, Role, Var, fuse};
 use std::ops::RangeInclusive;
 
 /// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are
@@ -66,8 +66,8 @@ pub(super) struct Recipe<'a> {
     pub state: &'a State,
     pub part: Part,
     pub dtype: Dtype,
-    /// Whether tasks are fused.
-    pub fusion: bool,
+    /// Whether tasks are fused, and what is known of the cut then.
+    pub fusion: Option<&'a Prospect>,
 }
 
 /// A recorded step and its ports and outputs.
@@ -125,12 +125,15 @@ impl Step {
     /// Records a step and fuses its tasks, unless somebody wants to look at all that is computed.
     fn record_fused(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
         let step = Step::record_ahead(recipe, n, kind, depth)?;
-        if recipe.fusion && kind != StepKind::Diagnose { step.fused() } else { Ok(step) }
+        match recipe.fusion {
+            Some(prospect) if kind != StepKind::Diagnose => step.fused(prospect),
+            _ => Ok(step),
+        }
     }
 
     /// The same step with fused tasks. Ports and outputs are never fused away.
-    fn fused(mut self) -> Result<Step> {
-        let fused = fuse(std::mem::replace(&mut self.graph, Graph::new(1)), op::FUSIONS)?;
+    fn fused(mut self, prospect: &Prospect) -> Result<Step> {
+        let fused = fuse(std::mem::replace(&mut self.graph, Graph::new(1)), op::FUSIONS, prospect)?;
         let renumber = |var: &mut Var| *var = fused.var(*var).unwrap_or(*var);
         renumber(&mut self.index);
         if let Some((images, labels)) = &mut self.streamed {
@@ -278,8 +281,7 @@ mod tests {
     use super::*;
     use crate::Trainer;
     use crate::dataset::{Dataset, Split};
-    use dahl_runtime::graph::{Cut, CutOptions};
-    use dahl_runtime::graph::{ScopeId, lower};
+    use dahl_runtime::graph::{Cut, ScopeId, lower};
     use dahl_runtime::machine::Machine;
 
     /// A training step on batches of `n`, with nothing but zeros for images.
@@ -299,6 +301,8 @@ mod tests {
         let state = State::new::<f32>(&mut store, &trainer, &model, &data).unwrap();
         let (model, store, state) = (&model, &store, &state);
         let (optimizer, part, dtype) = (&Optimizer::SGD, Part::Train, Dtype::F32);
+        let prospect = op::default_cut().prospect();
+        let fusion = fusion.then_some(&prospect);
         let recipe = Recipe { model, optimizer, store, state, part, dtype, fusion };
         Step::record(recipe, n, kind).unwrap()
     }
@@ -330,7 +334,7 @@ mod tests {
     #[test]
     fn gradients_of_many_weights_are_cut_along_their_rows_and_not_added_up() {
         let step = recorded(Sequential::builtin("mlp", [1, 28, 28], 10).unwrap(), [1, 28, 28], 128, true);
-        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let cut = Cut::heuristic(&step.graph, &op::default_cut()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         let weights = |inputs: usize, outputs: usize| {
             let is_gradient = |task: &&dahl_runtime::graph::Task| {
@@ -357,7 +361,7 @@ mod tests {
         assert!(copies.clone().all(|task| task.spec.args[0].region.shape()[0] == 16 && task.tile.1 == 8));
         // One chunk has nothing to add up.
         let step = recorded(Sequential::builtin("mlp", [1, 28, 28], 10).unwrap(), [1, 28, 28], 16, true);
-        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let cut = Cut::heuristic(&step.graph, &op::default_cut()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         assert!(lowered.tasks().iter().all(|task| !["assemble", "reduce"].contains(&task.codelet)));
     }
@@ -382,7 +386,7 @@ mod tests {
 
     /// Those of copies and sums that lowering inserts; tiles have those of their recorded task.
     fn inserted_scopes(step: &Step) -> Vec<String> {
-        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let cut = Cut::heuristic(&step.graph, &op::default_cut()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         for task in lowered.tasks() {
             let origin = task.origin.map(|origin| &step.graph.tasks()[origin]);
@@ -470,7 +474,7 @@ mod tests {
     }
 
     fn check_chunks(step: &Step) {
-        let cut = Cut::heuristic(&step.graph, &CutOptions::default()).unwrap();
+        let cut = Cut::heuristic(&step.graph, &op::default_cut()).unwrap();
         let lowered = lower(&step.graph, &cut).unwrap();
         let count = |name: &str| lowered.tasks().iter().filter(|task| task.codelet == name).count();
         for recorded in step.graph.tasks() {

@@ -71,7 +71,7 @@ impl Trainer {
             dtype: Dtype::F32,
             schedule: Schedule::Replay,
             evades: true,
-            cut: CutOptions::default(),
+            cut: dahl_op::default_cut(),
             origin: "heuristic".to_string(),
             fusion: None,
             groups: Vec::new(),

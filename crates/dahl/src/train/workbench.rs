@@ -114,6 +114,10 @@ impl<'a, T: Float> Workbench<'a, T> {
         // A plan is for the graph that it was made from, with fused tasks or without.
         let planned = plans.as_ref().filter(|_| is_planned).and_then(|plans| plans.fuses(&name));
         let fusion = planned.unwrap_or(self.trainer.fusion.unwrap_or(cut.fusion));
+        let plans_of_step = plans.as_ref().filter(|_| is_planned);
+        let prospect = plans_of_step.and_then(|plans| plans.prospect(&name, cut.max_groups));
+        let prospect = prospect.unwrap_or_else(|| cut.prospect());
+        let fusion = fusion.then_some(&prospect);
         let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE, fusion };
         let step = Step::record(recipe, n, kind)?;
         // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit

@@ -11,7 +11,7 @@ const MAX_TILE: usize = 256;
 /// lanes, and several sizes of groups that add into one partial gradient. Their number does not depend on the
 /// number of workers.
 pub fn candidates(batch: usize, dtype: Dtype) -> Vec<CutOptions> {
-    let heuristic = CutOptions::default();
+    let heuristic = dahl_op::default_cut();
     let lanes = 64 / dtype.bytes();
     let mut cuts = vec![heuristic.clone()];
     let tiles = heuristic.tilings[0].iter().map(|(_, tile)| tile.cut(batch)).next().unwrap_or_default();

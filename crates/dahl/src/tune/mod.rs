@@ -20,9 +20,10 @@ use crate::train::{Trainer, Turns};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::graph::CutOptions;
 use dahl_runtime::hash::Fingerprint;
-use dahl_runtime::machine::Machine;
+use dahl_runtime::machine::{CPU, Machine};
 use dahl_runtime::plan::Planned;
 use dahl_runtime::trace::Trace;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A training step to find the best cut for.
@@ -73,9 +74,9 @@ impl Subject {
     /// fusion and by other implementations, where that makes a difference.
     pub fn candidates(&self) -> Result<Vec<CutOptions>> {
         let mut cuts = candidates(self.batch, self.dtype);
-        let mut others = vec![CutOptions { fusion: false, ..CutOptions::default() }];
+        let mut others = vec![CutOptions { fusion: false, ..dahl_op::default_cut() }];
         for names in OTHER_IMPLEMENTATIONS {
-            let mut cut = CutOptions::default();
+            let mut cut = dahl_op::default_cut();
             cut.set_impls(names)?;
             others.push(cut);
         }
@@ -95,7 +96,7 @@ impl Subject {
     /// What a choice for this subject is filed under: the same for every run of such steps, whatever its data
     /// and workers.
     pub fn key(&self) -> String {
-        choice_key(&self.model, self.batch, self.dtype)
+        choice_key(&self.model, self.batch, self.dtype, &Machine::with_workers(1))
     }
 
     /// The plan of a step, cut like this, for so many workers.
@@ -120,7 +121,7 @@ impl Subject {
 
     /// What a step computes and moves at the least, however it is cut and whoever computes it.
     pub fn least(&self) -> Result<Least> {
-        let planned = self.plan(&CutOptions { fusion: false, ..CutOptions::default() }, 1)?;
+        let planned = self.plan(&CutOptions { fusion: false, ..dahl_op::default_cut() }, 1)?;
         let products = planned.lowered.tasks().iter().filter(|task| PRODUCTS.contains(&task.codelet));
         Ok(Least {
             flops: products.map(|task| task.flops).sum(),
@@ -165,14 +166,19 @@ pub struct Least {
 /// beside them.
 const PRODUCTS: [&str; 6] = ["conv2d", "conv2d_dx", "conv2d_dw", "dense", "dense_dx", "dense_dw"];
 
-/// What a choice for training a model on batches of this size is filed under.
-pub fn choice_key(model: &Sequential, batch: usize, dtype: Dtype) -> String {
-    format!("{} batch {batch} {dtype}", Fingerprint::of(model.to_toml()))
+/// What a choice for training a model on batches of this size is filed under. Machines whose units run other
+/// codes than that of cores have choices of their own.
+pub fn choice_key(model: &Sequential, batch: usize, dtype: Dtype, machine: &Machine) -> String {
+    let codes: BTreeSet<&str> = machine.kinds.iter().map(|kind| &kind.code[..]).collect();
+    let others: String =
+        codes.into_iter().filter(|&code| code != CPU).map(|code| format!(" {code}")).collect();
+    format!("{} batch {batch} {dtype}{others}", Fingerprint::of(model.to_toml()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dahl_runtime::machine::Kind;
 
     #[test]
     fn the_least_work_of_a_step_is_that_of_its_products() {
@@ -192,10 +198,20 @@ mod tests {
     }
 
     #[test]
+    fn machines_that_run_other_codes_have_choices_of_their_own() {
+        let model = Sequential::builtin("seed", [1, 8, 8], 3).unwrap();
+        let key = |machine: &Machine| choice_key(&model, 5, Dtype::F32, machine);
+        let (cores, kind) = (Machine::with_workers(2), Kind { code: "other".to_string(), ..Kind::cpu() });
+        assert!(key(&cores).ends_with("batch 5 f32"));
+        assert_eq!(key(&cores.clone().with_kind(1, Kind::cpu().named("slow"))), key(&cores));
+        assert_eq!(key(&cores.clone().with_kind(1, kind.named("other"))), format!("{} other", key(&cores)));
+    }
+
+    #[test]
     fn turns_run_as_many_steps_as_they_are_asked_for() {
         let model = Sequential::builtin("seed", [1, 8, 8], 3).unwrap();
         let subject = Subject::new(&model, 5, Dtype::F32).unwrap();
-        let turns = subject.time_in_turns(&CutOptions::default(), 1, |turn| {
+        let turns = subject.time_in_turns(&dahl_op::default_cut(), 1, |turn| {
             [9, 3, 70].map(|steps| turn(steps, Duration::ZERO).unwrap())
         });
         for (turn, steps) in turns.unwrap().iter().zip([9, 3, 70]) {

@@ -36,13 +36,7 @@ const fn mover<T: Element>() -> Implementation {
         call.map(|x: T| x);
         Ok(())
     }
-    Implementation {
-        name: "reference",
-        version: 1,
-        dtype: T::DTYPE,
-        needs: Needs::Nothing,
-        kernel: kernel::<T>,
-    }
+    Implementation::new("reference", 1, T::DTYPE, Needs::Nothing, kernel::<T>)
 }
 
 type Ranges = Vec<(usize, Vec<Range<usize>>)>;
@@ -127,10 +121,10 @@ impl Trial {
         );
         recorded.unwrap_or_else(|error| panic!("{case}: {error}"));
         let groups = draw.between(1, 5);
-        trial.cut.tasks.push(TaskCut { tiles: cuts.clone(), implementation, groups });
+        trial.cut.tasks.push(TaskCut { tiles: cuts.clone(), implementations: implementation.into(), groups });
         for &var in outputs {
             let out = trial.graph.output("out", var.dtype(), var.shape());
-            trial.cut.layouts.push(Layout::RowMajor);
+            trial.cut.layouts.push(Layout::RowMajor.into());
             trial.move_to(var, out, Vec::new());
             trial.outputs.push(out);
         }
@@ -145,12 +139,12 @@ impl Trial {
             Dtype::U8 => fill(&mut self.store, &name, shape, data, |value| value as u8),
             Dtype::U32 => fill(&mut self.store, &name, shape, data, |value| value as u32),
         };
-        self.cut.layouts.push(Layout::RowMajor);
+        self.cut.layouts.push(Layout::RowMajor.into());
         self.store.record(&mut self.graph, id)
     }
 
     fn temporary(&mut self, dtype: Dtype, shape: Shape, layout: Layout) -> Var {
-        self.cut.layouts.push(layout);
+        self.cut.layouts.push(layout.into());
         self.graph.temporary("temporary", dtype, shape)
     }
 
@@ -164,7 +158,7 @@ impl Trial {
     fn move_to(&mut self, from: Var, to: Var, tiles: Ranges) {
         self.graph.task(&MOVE, to.dtype(), &[from], &[to], &[], &[]).expect("equal shapes");
         let implementation = MOVE.implementation("reference", to.dtype()).expect("every type is there");
-        self.cut.tasks.push(TaskCut { tiles, implementation, groups: 1 });
+        self.cut.tasks.push(TaskCut { tiles, implementations: implementation.into(), groups: 1 });
     }
 
     /// Any cut of an array of this shape; the axes of a move are the dimensions.

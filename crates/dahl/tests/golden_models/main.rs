@@ -122,12 +122,12 @@ fn check_start(golden: &Golden, model: &Sequential) {
 
 /// Scalar loops in place of everything fast.
 fn references() -> CutOptions {
-    CutOptions { implementations: vec!["reference".into()], ..CutOptions::default() }
+    CutOptions { implementations: vec!["reference".into()], ..dahl::op::default_cut() }
 }
 
 /// All of a case with the fast implementations in both element types, and its first step with the references.
 fn check(case: &str) {
-    let fast = CutOptions::default();
+    let fast = dahl::op::default_cut();
     Training::new(case, Dtype::F64, fast.clone(), Schedule::Replay, usize::MAX).check_f64(case);
     Training::new(case, Dtype::F64, references(), Schedule::Replay, 1)
         .check_f64(&format!("{case} references"));
@@ -137,7 +137,7 @@ fn check(case: &str) {
 #[test]
 fn seed_on_the_digits_with_every_implementation_and_schedule() {
     let case = "seed_digits";
-    for (name, cut) in [("fast", CutOptions::default()), ("references", references())] {
+    for (name, cut) in [("fast", dahl::op::default_cut()), ("references", references())] {
         for schedule in Schedule::ALL {
             let what = format!("{case} {name} {schedule:?}");
             Training::new(case, Dtype::F64, cut.clone(), schedule, usize::MAX).check_f64(&what);

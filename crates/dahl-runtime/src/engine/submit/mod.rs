@@ -34,7 +34,7 @@ use crate::bytes::Bytes;
 use crate::codelet::{Call, CallSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::deps::Tracker;
-use crate::machine::{HOST, Machine, Unit};
+use crate::machine::{CPU, HOST, Machine, Unit};
 use crate::shape::Region;
 use crate::sync::Padded;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -112,7 +112,7 @@ struct Submission {
 
 #[repr(align(128))]
 struct Worker {
-    /// Whether it computes in the host's memory, where submitted tasks are.
+    /// Whether it is a core that computes in the host's memory, where submitted tasks are.
     serves: bool,
     recorder: Recorder,
     /// Scratch for its kernels, from whoever submitted a task that needs more than it has.
@@ -161,7 +161,9 @@ impl Tasks {
                 freed: Vec::with_capacity(BATCH),
                 ..Reused::default()
             });
-            Worker { serves: unit.memory == HOST, recorder, larger: Mutex::new(None), reused }
+            let is_core = pool.machine().kinds[unit.kind].code == CPU;
+            let serves = is_core && unit.memory == HOST;
+            Worker { serves, recorder, larger: Mutex::new(None), reused }
         };
         Tasks {
             slots: Slots::new(),

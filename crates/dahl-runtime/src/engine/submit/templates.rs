@@ -8,7 +8,7 @@
 use super::BEST;
 use super::slots::Address;
 use crate::codelet::relation::{Mode, Tile};
-use crate::codelet::{ArgSpec, CallSpec, Codelet, Implementation, Needs};
+use crate::codelet::{ArgSpec, CPU, CallSpec, Codelet, Implementation, Needs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::{Dtype, Layout, MAX_RANK, Region, Shape};
 use crate::sync::OnceLock;
@@ -249,18 +249,19 @@ fn choose(request: &Request<'_>, args: &[Argument], n_inputs: usize) -> Result<&
     let float = outputs.iter().chain(inputs).map(|arg| arg.dtype).find(|dtype| dtype.is_float());
     // Without a floating-point argument, implementations are listed under a type of an argument, or under
     // any.
-    let has = |dtype: Dtype| codelet.implementations.iter().any(|i| i.dtype == dtype);
+    let of_cores = || codelet.implementations.iter().filter(|i| i.code == CPU);
+    let has = |dtype: Dtype| of_cores().any(|i| i.dtype == dtype);
     let listed = || args.iter().map(|arg| arg.dtype).find(|&dtype| has(dtype));
-    let any = || codelet.implementations.first().map(|i| i.dtype);
+    let any = || of_cores().next().map(|i| i.dtype);
     let dtype = float.or_else(listed).or_else(any).unwrap_or(args[0].dtype);
     let takes = |implementation: &Implementation| match implementation.needs {
         Needs::Nothing => true,
         Needs::Layouts(layouts) => args.iter().zip(layouts).all(|(arg, layout)| arg.lies_in(*layout)),
     };
-    let best = || codelet.implementations.iter().rfind(|i| i.dtype == dtype && takes(i));
+    let best = || codelet.of_code(CPU, dtype).filter(|i| takes(i)).last();
     let named = if name == BEST { best() } else { codelet.implementation(name, dtype) };
     let Some(chosen) = named else {
-        let known = codelet.implementations.iter().map(|i| format!("{} ({})", i.name, i.dtype));
+        let known = of_cores().map(|i| format!("{} ({})", i.name, i.dtype));
         let known = known.collect::<Vec<_>>().join(", ");
         let message = format!("there is no implementation `{name}` for {dtype}; there are: {known}");
         return Err(Error::new(ErrorKind::Usage, message));

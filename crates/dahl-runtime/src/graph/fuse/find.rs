@@ -5,9 +5,11 @@
 //! What it looked at is noted: as long as nothing of that changes, a search that found nothing need not be
 //! repeated.
 
+use super::super::cut::{Prospect, may_sum_whole};
 use super::super::{Graph, Role, Var};
 use super::index::{Index, reads, writes};
 use super::rule::{Fusion, TaskPattern};
+use crate::codelet::Codelet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::Dtype;
 use std::cell::RefCell;
@@ -28,6 +30,10 @@ pub struct Found {
     n_given: usize,
     values: Vec<(&'static str, Value)>,
     ints: Vec<(&'static str, i64)>,
+    /// The codes that the cut asks for, beside that of cores.
+    codes: Vec<String>,
+    /// The codelets of tasks that the cut may leave whole sums to.
+    whole_sums: Vec<&'static str>,
 }
 
 impl Found {
@@ -52,6 +58,17 @@ impl Found {
         found
             .or_else(|| name.parse().ok())
             .ok_or_else(|| Error::new(ErrorKind::Usage, format!("no parameter is called {name}")))
+    }
+
+    /// The codes, beside that of cores, that some tiles are to be computed in.
+    pub fn codes(&self) -> &[String] {
+        &self.codes
+    }
+
+    /// Whether the cut may let tiles of a task of this codelet sum over everything, instead of adding up
+    /// partial results: then a fused task whose sums have parts would give other bits.
+    pub fn may_sum_whole(&self, codelet: &Codelet) -> bool {
+        self.whole_sums.contains(&codelet.name)
     }
 
     /// The tasks that are replaced, in the order of the rule.
@@ -110,13 +127,14 @@ pub(super) struct Search<'a> {
     pub graph: &'a Graph,
     pub index: &'a Index,
     pub rule: &'a Fusion,
+    prospect: &'a Prospect,
     looks: RefCell<Vec<Look>>,
 }
 
 impl<'a> Search<'a> {
     /// A search that has not begun.
-    pub fn new(graph: &'a Graph, index: &'a Index, rule: &'a Fusion) -> Self {
-        Search { graph, index, rule, looks: RefCell::default() }
+    pub fn new(graph: &'a Graph, index: &'a Index, rule: &'a Fusion, prospect: &'a Prospect) -> Self {
+        Search { graph, index, rule, prospect, looks: RefCell::default() }
     }
 
     /// The first tasks, in order, to which the rule can be applied, of which the first is `task`.
@@ -136,9 +154,11 @@ impl<'a> Search<'a> {
         self.looks.borrow_mut().push(look);
     }
 
-    fn go_on(&self, patterns: &[&TaskPattern], found: Found) -> Result<Option<Found>> {
+    fn go_on(&self, patterns: &[&TaskPattern], mut found: Found) -> Result<Option<Found>> {
         let Some((first, rest)) = patterns.split_first() else {
-            return Ok(((self.rule.when)(&found) && self.may_be_applied(&found)?).then_some(found));
+            self.look_ahead(&mut found);
+            let is_wanted = self.is_implemented(&found) && (self.rule.when)(&found);
+            return Ok((is_wanted && self.may_be_applied(&found)?).then_some(found));
         };
         // It touches what is known already; where most is known by few tasks, it is among these.
         let (inputs, outputs) = first.slots()?;
@@ -163,6 +183,23 @@ impl<'a> Search<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Notes what the cut would make of the tasks.
+    fn look_ahead(&self, found: &mut Found) {
+        let tasks = found.tasks.iter().map(|&task| &self.graph.tasks[task]);
+        let whole = tasks.filter(|task| may_sum_whole(task, self.prospect));
+        found.whole_sums = whole.map(|task| task.codelet.name).collect();
+        found.codes.clone_from(&self.prospect.codes);
+    }
+
+    /// Whether the new tasks have an implementation of each code that the cut asks for.
+    fn is_implemented(&self, found: &Found) -> bool {
+        let Some(dtype) = found.dtype else { return true };
+        let mut codes = self.prospect.codes.iter();
+        codes.all(|code| {
+            self.rule.with.iter().all(|pattern| pattern.codelet.of_code(code, dtype).next().is_some())
+        })
     }
 
     /// Whether nobody notices that the tasks are replaced.

@@ -15,13 +15,15 @@
 //!
 //! Rules match *values* (a view and the task that wrote it last) rather than arrays, so that work in place
 //! does not confuse them. What may be fused, and when it pays, stands beside the codelet; here is only the
-//! mechanism. Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same
-//! bits, except that zeros which are added or left out may turn the sign of a zero.
+//! mechanism. A rule applies only where the new tasks have implementations of every code that the cut will
+//! ask for, and it may ask what the cut would make of the tasks that it finds ([`Found::may_sum_whole`]).
+//! Fused codelets of `dahl` keep the order of all sums, so fused and separate tasks give the same bits,
+//! except that zeros which are added or left out may turn the sign of a zero.
 //!
 //! A new task belongs to the scopes of all removed ones, in the order of the graph's scopes.
 //!
-//! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)), so whoever loads it,
-//! or resumes a run, records the step in the same way.
+//! A plan file notes what was fused ([`PlanFile::fuses`](crate::plan::PlanFile::fuses)) and for which codes,
+//! so whoever loads it, or resumes a run, records the step in the same way.
 
 mod find;
 mod index;
@@ -32,6 +34,7 @@ mod tests;
 pub use find::Found;
 pub use rule::{Fusion, TaskPattern};
 
+use super::cut::Prospect;
 use super::scopes::union;
 use super::{Graph, Recorded, Role, Var};
 use crate::error::Result;
@@ -58,19 +61,21 @@ impl Fused {
 }
 
 /// Applies the rules to a recorded graph, each as often as it finds something, the first rule first.
-pub fn fuse(mut graph: Graph, rules: &[&'static Fusion]) -> Result<Fused> {
+/// `prospect` is what is known of the cut that comes after it.
+pub fn fuse(mut graph: Graph, rules: &[&'static Fusion], prospect: &Prospect) -> Result<Fused> {
     for rule in rules {
         rule.check()?;
         // Every application leaves fewer tasks, so this ends.
-        while !rewrite(&mut graph, rule)? {}
+        while !rewrite(&mut graph, rule, prospect)? {}
     }
+    graph.codes.clone_from(&prospect.codes);
     let arrays = drop_untouched(&mut graph);
     Ok(Fused { graph, arrays })
 }
 
 /// Applies a rule wherever it can be, always to the first tasks to which it can. Returns whether that is
 /// everywhere: in rare cases the index has no room for new tasks between two others, and a new one is needed.
-fn rewrite(graph: &mut Graph, rule: &'static Fusion) -> Result<bool> {
+fn rewrite(graph: &mut Graph, rule: &'static Fusion, prospect: &Prospect) -> Result<bool> {
     let mut index = Index::new(graph);
     let Some(first) = rule.given.iter().chain(rule.replaces).next() else { return Ok(true) };
     // The tasks with which the rule may begin, as far as it is not known to find nothing there.
@@ -82,7 +87,7 @@ fn rewrite(graph: &mut Graph, rule: &'static Fusion) -> Result<bool> {
         if !index.has(task) {
             continue;
         }
-        let search = Search::new(graph, &index, rule);
+        let search = Search::new(graph, &index, rule, prospect);
         let Some(found) = search.from(task)? else {
             watched.add(task, search.into_looks());
             continue;

@@ -15,8 +15,8 @@ pub struct Fusion {
     pub replaces: &'static [TaskPattern],
     /// Tasks that are put where the last of these stood; fewer than were removed.
     pub with: &'static [TaskPattern],
-    /// Whether to do it, for shapes and parameters that were found: what the fused codelet cannot compute, or
-    /// computes more slowly than the others together, stays as it is.
+    /// Whether to do it, for shapes and parameters that were found and codes that the cut asks for: what the
+    /// fused codelet cannot compute, or computes more slowly than the others together, stays as it is.
     pub when: fn(&Found) -> bool,
 }
 

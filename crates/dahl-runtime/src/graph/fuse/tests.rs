@@ -3,7 +3,7 @@
 
 use super::index::{reads, writes};
 use super::*;
-use crate::codelet::{Codelet, Implementation};
+use crate::codelet::{Codelet, Implementation, Needs};
 use proptest::prelude::*;
 
 const NONE: &[Implementation] = &[];
@@ -182,6 +182,62 @@ fn recorded(tasks: &[(usize, [(usize, usize); 3])]) -> Graph {
     graph
 }
 
+#[test]
+fn tasks_are_fused_for_codes_that_the_fused_one_has() {
+    const BOTH: &[Implementation] = &[
+        Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, |_| Ok(())),
+        Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, |_| Ok(())).in_code("other"),
+    ];
+    static AB2: Codelet = Codelet::new("ab2", "x[i] -> y[i]", 3.0, BOTH);
+    static RULE: Fusion = Fusion {
+        name: "two in one of two codes",
+        given: &[],
+        replaces: &[TaskPattern::new(&A, "x -> c", ""), TaskPattern::new(&B, "c -> y", "")],
+        with: &[TaskPattern::new(&AB2, "x -> y", "")],
+        when: |found| !found.codes().contains(&"slow".to_string()),
+    };
+    let fused = |rule, codes: &[&str]| {
+        let whole = |array| (array, 2);
+        let graph = recorded(&[(0, [whole(1), whole(2), whole(2)]), (1, [whole(2), whole(0), whole(0)])]);
+        let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+        let graph =
+            fuse(graph, &[rule], &Prospect { codes: codes.clone(), ..Prospect::default() }).unwrap().graph;
+        assert_eq!(graph.codes(), codes);
+        graph.tasks.len() == 1
+    };
+    assert!(fused(&RULES[0], &[]) && !fused(&RULES[0], &["other"]));
+    assert!(fused(&RULE, &[]) && fused(&RULE, &["other"]) && !fused(&RULE, &["other", "third"]));
+    assert!(!fused(&RULE, &["slow"]));
+}
+
+#[test]
+fn a_rule_may_ask_whether_the_cut_sums_a_task_whole() {
+    static SUM: Codelet = Codelet::new("sum", "x[n,i] y[n,o] -> g[o,i] +=", 2.0, NONE);
+    static BOTH: Codelet = Codelet::new("both", "x[n,i] y[n,o] -> g[o,i] += h[n,o]", 2.0, NONE);
+    static KEEP: Codelet = Codelet::new("keep", "y[n,o] -> h[n,o]", 2.0, NONE);
+    static RULE: Fusion = Fusion {
+        name: "a sum and something",
+        given: &[],
+        replaces: &[TaskPattern::new(&SUM, "x y -> g", ""), TaskPattern::new(&KEEP, "y -> h", "")],
+        with: &[TaskPattern::new(&BOTH, "x y -> g h", "")],
+        when: |found| !found.may_sum_whole(&SUM),
+    };
+    // Many weights of few samples are summed whole, unless there is one partial result; few weights never.
+    for (n, side, max_groups, is_fused) in
+        [(8, 512, 16, false), (8, 512, 1, true), (8, 16, 16, true), (1, 512, 16, true)]
+    {
+        let mut graph = Graph::new(1);
+        let [x, y] = ["x", "y"].map(|name| graph.port(name, Dtype::F32, [n, side]));
+        let (g, h) = (graph.output("g", Dtype::F32, [side, side]), graph.output("h", Dtype::F32, [n, side]));
+        graph.task(&SUM, Dtype::F32, &[x, y], &[g], &[], &[]).unwrap();
+        graph.task(&KEEP, Dtype::F32, &[y], &[h], &[], &[]).unwrap();
+        let fused =
+            fuse(graph, &[&RULE], &Prospect { codes: Vec::new(), axes: vec!["n".to_string()], max_groups })
+                .unwrap();
+        assert_eq!(fused.graph.tasks.len() == 1, is_fused, "{n} {side} {max_groups}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -196,7 +252,7 @@ proptest! {
         let mut expected = recorded(&tasks);
         let is_fused = rules.iter().try_for_each(|rule| fuse_by_definition(&mut expected, rule)).is_ok();
         drop_untouched(&mut expected);
-        let fused = fuse(recorded(&tasks), &rules);
+        let fused = fuse(recorded(&tasks), &rules, &Prospect::default());
         prop_assert_eq!(fused.is_ok(), is_fused);
         if let Ok(fused) = fused {
             prop_assert_eq!(written(&fused.graph), written(&expected));

@@ -1,13 +1,12 @@
 //! Arrays become buffers: each is cut as its first writer is.
 
+use super::super::cut::{array_cuts, output_cuts, task_tiles};
 use super::super::lowered::{Buffer, BufferKind};
-use super::super::tiles::{Tiles, whole};
+use super::super::tiles::Tiles;
 use super::super::{Graph, Role};
 use super::Lowering;
-use super::task::task_tiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::{Layout, Shape};
-use std::collections::HashSet;
 use std::ops::Range;
 
 impl Lowering<'_> {
@@ -20,29 +19,18 @@ impl Lowering<'_> {
     /// Cuts an array as its first writer is cut, and makes its buffers.
     fn cut_array(&mut self, array: usize, first_writer: Option<(usize, usize)>) -> Result<()> {
         let info = &self.graph.arrays()[array];
-        let layout = self.cut.layouts[array];
+        let layouts = &self.cut.layouts[array];
         let first_buffer = self.out.buffers.len();
-        let tiles = match (info.role, first_writer) {
+        let cuts = match (info.role, first_writer) {
             (Role::Temporary, Some((task, arg))) => {
-                let mut cuts = self.output_cuts(task, arg)?;
-                let var = &self.graph.tasks()[task].args[arg];
-                if var.shape != info.shape {
-                    // A reshaped view keeps dimension 0; the others are then not cut. A part cuts nothing.
-                    let uncut = cuts.iter().skip(1).all(|ranges| ranges.len() <= 1);
-                    let is_whole = var.shape.len() == info.shape.len();
-                    if !uncut || !is_whole || var.shape.first() != info.shape.first() {
-                        cuts = Vec::new();
-                    } else {
-                        cuts.truncate(1);
-                        cuts.extend(info.shape[1..].iter().map(|&extent| whole(extent)));
-                    }
-                }
-                match cuts.is_empty() {
-                    true => Tiles::uncut(info.shape, layout, first_buffer),
-                    false => Tiles::grid(info.shape, cuts, layout, first_buffer),
-                }
+                let recorded = &self.graph.tasks()[task];
+                array_cuts(info, recorded, arg, self.output_cuts(task, arg)?)
             }
-            _ => Tiles::uncut(info.shape, layout, first_buffer),
+            _ => None,
+        };
+        let tiles = match cuts {
+            None => Tiles::uncut(info.shape, layouts.clone(), first_buffer),
+            Some(cuts) => Tiles::grid(info.shape, cuts, layouts.clone(), first_buffer),
         };
         let kind = match info.role {
             Role::Temporary => BufferKind::Temporary,
@@ -54,19 +42,20 @@ impl Lowering<'_> {
             BufferKind::Ring => self.graph.depth() + info.versions - 1,
             BufferKind::Temporary | BufferKind::State(_) => info.versions,
         };
-        if kind != BufferKind::Temporary && layout != Layout::RowMajor {
+        if kind != BufferKind::Temporary && layouts.only() != Some(Layout::RowMajor) {
             let message =
                 format!("{} is shared with the program and must stay in row-major order", info.name);
             return Err(Error::new(ErrorKind::Plan, message));
         }
-        if !matches!(layout, Layout::RowMajor | Layout::Lanes(1..)) {
+        let is_strange = |layout: &Layout| !matches!(layout, Layout::RowMajor | Layout::Lanes(1..));
+        if let Some(layout) = layouts.values().find(is_strange) {
             let message =
                 format!("{} lies as {layout:?}: use row-major order or at least one lane", info.name);
             return Err(Error::new(ErrorKind::Plan, message));
         }
         for (i, region) in tiles.regions().iter().enumerate() {
             let name = if tiles.n_tiles() == 1 { info.name.clone() } else { format!("{}.{i}", info.name) };
-            let bytes = layout.checked_bytes(region, info.dtype);
+            let bytes = layouts.of(i).checked_bytes(region, info.dtype);
             let bytes = bytes.ok_or_else(|| too_large(&info.name, info.shape))?;
             self.out.buffers.push(Buffer { name, dtype: info.dtype, bytes, kind, versions });
         }
@@ -78,17 +67,8 @@ impl Lowering<'_> {
     /// The ranges of each dimension of an output over all tiles of a task.
     pub fn output_cuts(&self, task: usize, arg: usize) -> Result<Vec<Vec<Range<usize>>>> {
         let recorded = &self.graph.tasks()[task];
-        let rank = recorded.args[arg].shape.rank();
-        let (mut cuts, mut known) = (vec![Vec::new(); rank], vec![HashSet::new(); rank]);
-        for (tile, _) in task_tiles(recorded, &self.cut.tasks[task])? {
-            let region = recorded.bound.regions(&tile)[arg];
-            for dim in 0..rank {
-                if known[dim].insert(region.range(dim)) {
-                    cuts[dim].push(region.range(dim));
-                }
-            }
-        }
-        Ok(cuts)
+        let tiles = task_tiles(recorded, &self.cut.tasks[task].tiles)?;
+        Ok(output_cuts(recorded, &tiles, arg))
     }
 }
 

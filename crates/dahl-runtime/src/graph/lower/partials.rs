@@ -1,12 +1,11 @@
 //! Sums over cut axes: groups of tiles have partial results, which are reduced in order just before somebody
 //! needs the sum.
 
-use super::super::cut::TaskCut;
+use super::super::cut::{TaskCut, cut_axes};
 use super::super::lowered::{Access, Buffer, BufferKind, Place, Task};
 use super::super::scopes::union;
 use super::super::{Recorded, ScopeId};
 use super::arguments::Ready;
-use super::task::cut_axes;
 use super::{Line, Lowering};
 use crate::bytes::ALIGN;
 use crate::codelet::relation::{Accumulate, Split, Tile, TileSize};
@@ -89,7 +88,7 @@ pub(super) fn reductions(recorded: &Recorded, cut: &TaskCut) -> Vec<Option<Reduc
     let args = recorded.codelet.relation().args();
     let of_arg = |arg: usize| {
         let how = args[arg].accumulate?;
-        let axes: Vec<Option<usize>> = cut_axes(recorded, cut)
+        let axes: Vec<Option<usize>> = cut_axes(recorded, &cut.tiles)
             .iter()
             .map(|(axis, ranges)| {
                 let reduced = recorded.bound.axes()[*axis].split == Split::Reduce;

@@ -4,6 +4,7 @@
 //! rows is a contiguous part of such a buffer; a tile of some channels or columns is not. Its task writes a
 //! buffer of its own, and when all tiles are there, `assemble` tasks copy rows of them to where they belong.
 
+use super::super::cut::Grid;
 use super::super::lowered::{Buffer, BufferKind};
 use super::super::tiles::{TileOf, Tiles, View, whole};
 use super::super::{Recorded, Var};
@@ -33,38 +34,61 @@ impl Stage {
 
 impl Lowering<'_> {
     /// Makes buffers for the tiles of an output, if they cannot be written where they belong: if some of them
-    /// are not contiguous there, or lie in several buffers.
+    /// are not contiguous there, or lie in several buffers, or in another layout than that of a tile beside
+    /// them.
     pub fn stage(
         &mut self,
         (task, recorded): (usize, &Recorded),
         arg: usize,
         tiles: &[(Tile, Vec<usize>)],
-        need: Option<Layout>,
     ) -> Result<Option<Stage>> {
-        let (var, layout) = (&recorded.args[arg], self.cut.layouts[recorded.args[arg].array]);
+        let var = &recorded.args[arg];
+        let (layouts, implementations) =
+            (&self.cut.layouts[var.array], &self.cut.tasks[task].implementations);
         let is_overwritten = recorded.codelet.relation().args()[arg].mode == Mode::Write;
-        if !is_overwritten || tiles.len() == 1 || need.is_some_and(|need| need != layout) {
+        let need = |tile: usize| implementations.of(tile).need(arg);
+        // Where all tiles lie alike and none fits, the cut is wrong, which whoever writes it is told.
+        let is_wrong = match (layouts.only(), implementations.only()) {
+            (Some(layout), Some(_)) => need(0).is_some_and(|need| need != layout),
+            _ => false,
+        };
+        if !is_overwritten || tiles.len() == 1 || is_wrong {
             return Ok(None);
         }
         let Some(target) = self.tiles[var.array].through(var) else { return Ok(None) };
-        let fits = |(tile, _): &(Tile, Vec<usize>)| {
+        let fits = |(number, (tile, _)): (usize, &(Tile, Vec<usize>))| {
             let region = recorded.bound.regions(tile)[arg];
-            let contiguous = |tile: TileOf| Self::ready(var, &tile, region).spec.is_contiguous();
-            region.is_empty() || target.containing(&region).is_some_and(contiguous)
+            let fits = |tile: TileOf| {
+                let is_needed = need(number).is_none_or(|need| need == tile.layout);
+                is_needed && Self::ready(var, &tile, region).spec.is_contiguous()
+            };
+            region.is_empty() || target.containing(&region).is_some_and(fits)
         };
-        if tiles.iter().all(fits) {
+        if tiles.iter().enumerate().all(fits) {
             return Ok(None);
         }
         let cuts = self.output_cuts(task, arg)?;
         // In lanes, some samples may be no contiguous part of a tile either.
-        let rows = match layout {
-            Layout::RowMajor => cuts.first().cloned().unwrap_or_default(),
-            Layout::Lanes(_) | Layout::Strided(_) => whole(var.shape.first().copied().unwrap_or(0)),
+        let rows = match layouts.only() {
+            Some(Layout::RowMajor) => cuts.first().cloned().unwrap_or_default(),
+            _ => whole(var.shape.first().copied().unwrap_or(0)),
         };
-        let staged = Tiles::grid(var.shape, cuts, layout, self.out.buffers.len());
+        let layouts = match layouts.only() {
+            Some(layout) if implementations.only().is_some() => layout.into(),
+            _ => {
+                let grid = Grid::new(&cuts);
+                let mut layouts = vec![None; grid.n_tiles()];
+                for (number, (tile, _)) in tiles.iter().enumerate() {
+                    let region = recorded.bound.regions(tile)[arg];
+                    layouts[grid.number(&region)] = need(number);
+                }
+                Grid::layouts(&layouts)
+            }
+        };
+        let staged = Tiles::grid(var.shape, cuts, layouts.clone(), self.out.buffers.len());
         for (i, region) in staged.regions().iter().enumerate() {
             let name = &self.graph.arrays()[var.array].name;
-            let bytes = layout.checked_bytes(region, var.dtype);
+            let bytes = layouts.of(i).checked_bytes(region, var.dtype);
             let bytes = bytes.ok_or_else(|| too_large(name, var.shape))?;
             let (name, kind) = (format!("{name}.tiles.{i}"), BufferKind::Temporary);
             self.out.buffers.push(Buffer { name, dtype: var.dtype, bytes, kind, versions: 1 });

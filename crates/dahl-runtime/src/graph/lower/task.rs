@@ -1,18 +1,17 @@
 //! A recorded task becomes one task per tile.
 
-use super::super::cut::TaskCut;
+use super::super::cut::{TaskCut, task_tiles};
 use super::super::lowered::{Gathered, Task};
 use super::super::tiles::View;
-use super::super::{MAX_TASKS, Recorded, Var};
+use super::super::{Recorded, Var};
 use super::Lowering;
 use super::arguments::Ready;
 use super::partials::{Reduction, reductions};
 use super::stage::Stage;
-use crate::codelet::relation::{Mode, Split, Tile};
-use crate::codelet::{CallSpec, Needs};
-use crate::error::{Error, ErrorKind, Result};
+use crate::codelet::relation::{Mode, Tile};
+use crate::codelet::{CallSpec, Implementation};
+use crate::error::{Error, Result};
 use crate::shape::{Layout, Region};
-use std::ops::Range;
 
 /// What all tiles of a task share.
 struct Whole<'a> {
@@ -38,19 +37,38 @@ impl<'a> Whole<'a> {
         Whole { index, recorded, cut, reductions, agree, views, stages }
     }
 
+    /// Who computes a tile.
+    fn implementation(&self, tile: usize) -> &'static Implementation {
+        self.cut.implementations.of(tile)
+    }
+
+    /// The number of a tile among those of its code, and how many of these there are.
+    fn among_its_code(&self, (number, n_tiles): (usize, usize)) -> (usize, usize) {
+        let code = self.implementation(number).code;
+        if self.cut.implementations.values().all(|other| other.code == code) {
+            return (number, n_tiles);
+        }
+        let count = |n: usize| {
+            let runs = self.cut.implementations.runs(n);
+            runs.iter().filter(|(_, of)| of.code == code).map(|(count, _)| count).sum()
+        };
+        (count(number), count(n_tiles))
+    }
+
     /// The task of a tile, without its arguments.
     fn task(&self, number: (usize, usize), tile: &Tile) -> Task {
-        let Whole { recorded, cut: TaskCut { implementation, .. }, .. } = self;
+        let (recorded, implementation) = (self.recorded, self.implementation(number.0));
         let points = recorded.bound.points_in(tile);
         Task {
             codelet: recorded.codelet.name,
             implementation: implementation.name,
             version: implementation.version,
+            code: implementation.code,
             algorithm: String::new(),
             dtype: recorded.dtype,
             origin: Some(self.index),
             tile: number,
-            position: number,
+            position: self.among_its_code(number),
             kernel: implementation.kernel,
             spec: CallSpec {
                 n_inputs: recorded.codelet.relation().n_inputs(),
@@ -70,12 +88,9 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// The layout that the implementation needs an argument in.
-    fn need(&self, arg: usize) -> Option<Layout> {
-        match self.cut.implementation.needs {
-            Needs::Nothing => None,
-            Needs::Layouts(layouts) => Some(layouts[arg]),
-        }
+    /// The layout that the implementation of a tile needs an argument in.
+    fn need(&self, arg: usize, tile: usize) -> Option<Layout> {
+        self.implementation(tile).need(arg)
     }
 
     /// An error about an argument.
@@ -104,15 +119,10 @@ impl Lowering<'_> {
             self.carry(recorded, arg)?;
         }
         let mut whole = Whole::new(index, recorded, &cut.tasks[index]);
-        let tiles = task_tiles(recorded, whole.cut)?;
+        let tiles = task_tiles(recorded, &whole.cut.tiles)?;
         for arg in 0..recorded.args.len() {
             let is_output = arg >= recorded.codelet.relation().n_inputs();
-            let need = whole.need(arg);
-            whole.stages.push(if is_output {
-                self.stage((index, recorded), arg, &tiles, need)?
-            } else {
-                None
-            });
+            whole.stages.push(if is_output { self.stage((index, recorded), arg, &tiles)? } else { None });
         }
         for (number, (tile, position)) in tiles.iter().enumerate() {
             self.tile = (number, tiles.len());
@@ -141,13 +151,14 @@ impl Lowering<'_> {
             let access = (!ready.access.range.is_empty()).then_some(ready.access);
             task.argument(ready.spec, ready.place, access);
         }
-        task.algorithm = (whole.recorded.codelet.algorithms)(whole.cut.implementation, &task.spec);
-        task.scratch_bytes = (whole.recorded.codelet.scratch)(whole.cut.implementation, &task.spec);
+        let implementation = whole.implementation(self.tile.0);
+        task.algorithm = (whole.recorded.codelet.algorithms)(implementation, &task.spec);
+        task.scratch_bytes = (whole.recorded.codelet.scratch)(implementation, &task.spec);
         self.push(task)
     }
 
     fn argument_to_read(&mut self, whole: &mut Whole<'_>, arg: usize, region: Region) -> Result<Ready> {
-        let (var, need) = (self.as_left(&whole.recorded.args[arg]), whole.need(arg));
+        let (var, need) = (self.as_left(&whole.recorded.args[arg]), whole.need(arg, self.tile.0));
         let view = match &mut whole.views[arg] {
             Some(view) => view,
             unknown => unknown.insert(self.view_to_read(&var)?),
@@ -164,7 +175,7 @@ impl Lowering<'_> {
         position: &[usize],
         task: &mut Task,
     ) -> Result<Ready> {
-        let (var, need) = (&whole.recorded.args[arg], whole.need(arg));
+        let (var, need) = (&whole.recorded.args[arg], whole.need(arg, self.tile.0));
         let stage = whole.stages[arg].as_ref();
         if whole.views[arg].is_none() {
             whole.views[arg] = match stage {
@@ -190,45 +201,15 @@ impl Lowering<'_> {
                 let declared = &whole.recorded.codelet.relation().args()[arg];
                 ready.access.reads = declared.mode == Mode::ReadWrite;
                 let is_part = var.shape.len() < self.graph.arrays()[var.array].shape.len();
-                if is_part && task.tile.1 > 1 && stage.is_none() {
+                // Where codes share the tiles, those of each are counted for themselves.
+                let is_of_all = task.position == task.tile;
+                if is_part && task.tile.1 > 1 && stage.is_none() && is_of_all {
                     task.position = (ready.access.range.start, self.out.buffers[ready.place.buffer].bytes);
                 }
             }
         }
         Ok(ready)
     }
-}
-
-/// The tiles of a task, with their position along each cut axis.
-pub(super) fn task_tiles(recorded: &Recorded, cut: &TaskCut) -> Result<Vec<(Tile, Vec<usize>)>> {
-    let axes = cut_axes(recorded, cut);
-    let n_tiles = axes.iter().try_fold(1, |n: usize, (_, ranges)| n.checked_mul(ranges.len()));
-    if n_tiles.is_none_or(|n_tiles| n_tiles > MAX_TASKS) {
-        let name = recorded.codelet.name;
-        let message = format!("{name} is cut into more than {MAX_TASKS} tiles: use larger ones");
-        return Err(Error::new(ErrorKind::Plan, message).at(recorded.location));
-    }
-    let mut tiles = vec![(Tile::whole(&recorded.bound), Vec::new())];
-    for (axis, ranges) in &axes {
-        tiles = tiles
-            .iter()
-            .flat_map(|(tile, position)| {
-                ranges.iter().enumerate().map(move |(i, range)| {
-                    (tile.clone().with(*axis, range.clone()), [&position[..], &[i]].concat())
-                })
-            })
-            .collect();
-    }
-    Ok(tiles)
-}
-
-/// The cut axes and their ranges. A task without points has nothing to share out along its reduced axes; they
-/// stay whole, because its tiles could not tell by their (empty) inputs which of them is the first and
-/// applies the bias.
-pub(super) fn cut_axes(recorded: &Recorded, cut: &TaskCut) -> Vec<(usize, Vec<Range<usize>>)> {
-    let is_empty = recorded.bound.points() == 0;
-    let stays = |axis: usize| is_empty && recorded.bound.axes()[axis].split == Split::Reduce;
-    cut.tiles.iter().filter(|(axis, _)| !stays(*axis)).cloned().collect()
 }
 
 /// The arguments that data index; each point of the iteration reads one element of them.

@@ -21,6 +21,7 @@ impl Case {
             floating: self.floating.clone(),
             edges: &self.edges,
             memories: vec![0; self.n_workers],
+            classes: Classes::one(self.seconds.len(), self.n_workers),
             seconds: self.seconds.iter().map(|&seconds| [scale * seconds; 2]).collect(),
             depth: self.depth,
             costs: self.costs,

@@ -14,12 +14,13 @@ use super::record::{
 };
 use super::refuse;
 use crate::bytes::ALIGN;
+use crate::codelet::Implementation;
 use crate::codelet::relation::Split;
 use crate::error::Result;
 use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lower};
-use crate::graph::{Cut, TaskCut};
+use crate::graph::{Cut, PerTile, TaskCut};
 use crate::hash::Fingerprint;
-use crate::machine::{Machine, MemoryId};
+use crate::machine::{Kind, Machine, MemoryId};
 use crate::shape::Layout;
 use crate::words::escaped;
 use std::collections::BTreeMap;
@@ -126,21 +127,40 @@ impl Checker<'_> {
         }
         let mut cut = Cut { tasks: Vec::new(), layouts: Vec::new() };
         for (record, array) in arrays.iter().zip(graph.arrays()) {
-            check_layout(record.layout, array).or_else(|message| self.refuse(record.line, message))?;
-            cut.layouts.push(record.layout);
+            let mut layouts = record.layouts.iter().map(|(_, layout)| *layout);
+            layouts
+                .try_for_each(|layout| check_layout(layout, array))
+                .or_else(|message| self.refuse(record.line, message))?;
+            let layouts = PerTile::of_runs(record.layouts.iter().copied());
+            cut.layouts.push(layouts.unwrap_or(Layout::RowMajor.into()));
         }
         let mut n_tiles = 0;
         for (record, task) in tasks.iter().zip(graph.tasks()) {
             let task_cut = cut_task(record, task).or_else(|message| self.refuse(record.line, message))?;
-            let tiles =
-                task_cut.tiles.iter().try_fold(1, |n: usize, (_, ranges)| n.checked_mul(ranges.len()));
-            n_tiles = tiles.and_then(|tiles| tiles.checked_add(n_tiles)).unwrap_or(usize::MAX);
+            n_tiles = task_cut.n_tiles().and_then(|tiles| tiles.checked_add(n_tiles)).unwrap_or(usize::MAX);
             if n_tiles > MAX_TILES {
                 return self.refuse(record.line, format!("more than {MAX_TILES} tiles: use longer ones"));
             }
             cut.tasks.push(task_cut);
         }
+        self.layout_counts(graph, &cut)?;
         Ok(cut)
+    }
+
+    /// Checks that an array whose tiles lie in several layouts has as many tiles as the file says.
+    fn layout_counts(&self, graph: &Graph, cut: &Cut) -> Result<()> {
+        for (i, record) in self.record.arrays.iter().enumerate().filter(|(_, array)| array.layouts.len() > 1)
+        {
+            let planned = record.layouts.iter().fold(0, |n: usize, (count, _)| n.saturating_add(*count));
+            let there = cut.array_tiles(graph, i)?;
+            if planned != there {
+                let message = format!(
+                    "array {i} has {there} tiles, and there are layouts for {planned}: name one for each tile"
+                );
+                return self.refuse(record.line, message);
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the fused tasks stand for what the file says they do.
@@ -240,6 +260,15 @@ impl Checker<'_> {
                     format!("there is no unit {}: the machine has {n}, counted from 0", run.unit),
                 );
             };
+            if !machine.runs(run.unit, task.code) {
+                let Kind { name, code, .. } = machine.kind_of(run.unit);
+                let message = format!(
+                    "task {} {there} is written in the code {}, and unit {}, of the kind {name}, runs {code}: give it to a unit that \
+                     runs the former",
+                    run.task, task.code, run.unit
+                );
+                return self.refuse(run.line, message);
+            }
             order.push(run.task as TaskId);
             sequence.push(run.task as TaskId);
         }
@@ -396,28 +425,11 @@ fn check_layout(layout: Layout, array: &ArrayInfo) -> std::result::Result<(), St
 }
 
 fn cut_task(record: &TaskRecord, task: &Recorded) -> std::result::Result<TaskCut, String> {
-    let TaskRecord { implementation, version, groups, .. } = record;
-    let (codelet, dtype) = (task.codelet.name, task.dtype);
-    let Some(found) = task
-        .codelet
-        .implementations
-        .iter()
-        .find(|found| escaped(found.name) == *implementation && found.dtype == dtype)
-    else {
-        let all = task.codelet.implementations.iter().filter(|found| found.dtype == dtype);
-        let names: Vec<&str> = all.map(|found| found.name).collect();
-        return Err(format!(
-            "{codelet} has no implementation {implementation} for {dtype}, only {}: use one of these",
-            names.join(", ")
-        ));
-    };
-    if found.version != *version {
-        return Err(format!(
-            "{codelet} was planned with version {version} of {implementation}, and this program has version {}, which \
-             may give other bits: make a new plan",
-            found.version
-        ));
-    }
+    let codelet = task.codelet.name;
+    let runs = record.implementations.iter();
+    let implementations: Vec<(usize, &'static Implementation)> = runs
+        .map(|(count, name, version)| Ok((*count, find_implementation(task, name, *version)?)))
+        .collect::<std::result::Result<_, String>>()?;
     let mut tiles = Vec::with_capacity(record.tiles.len());
     for (name, lengths) in &record.tiles {
         let Some(axis) = task.bound.axis(name) else {
@@ -440,5 +452,40 @@ fn cut_task(record: &TaskRecord, task: &Recorded) -> std::result::Result<TaskCut
         };
         tiles.push((axis, ranges));
     }
-    Ok(TaskCut { tiles, implementation: found, groups: *groups })
+    let n_tiles = implementations.iter().fold(0, |n: usize, (count, _)| n.saturating_add(*count));
+    let is_for_each = implementations.len() > 1;
+    let implementations = PerTile::of_runs(implementations).ok_or("no implementation is named: name one")?;
+    let cut = TaskCut { tiles, implementations, groups: record.groups };
+    if is_for_each && cut.n_tiles() != Some(n_tiles) {
+        let there = cut.n_tiles().map_or("too many".to_string(), |n| n.to_string());
+        return Err(format!(
+            "{codelet} is cut into {there} tiles, and there are implementations for {n_tiles}: name one for each tile"
+        ));
+    }
+    Ok(cut)
+}
+
+/// The implementation of a task that a line names.
+fn find_implementation(
+    task: &Recorded,
+    name: &str,
+    version: u32,
+) -> std::result::Result<&'static Implementation, String> {
+    let (codelet, dtype) = (task.codelet.name, task.dtype);
+    let mut all = task.codelet.implementations.iter().filter(|found| found.dtype == dtype);
+    let Some(found) = all.clone().find(|found| escaped(&found.written()) == name) else {
+        let names: Vec<String> = all.by_ref().map(Implementation::written).collect();
+        return Err(format!(
+            "{codelet} has no implementation {name} for {dtype}, only {}: use one of these",
+            names.join(", ")
+        ));
+    };
+    if found.version != version {
+        return Err(format!(
+            "{codelet} was planned with version {version} of {name}, and this program has version {}, which may give other \
+             bits: make a new plan",
+            found.version
+        ));
+    }
+    Ok(found)
 }

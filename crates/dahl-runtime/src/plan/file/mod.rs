@@ -12,6 +12,7 @@
 //! array 4 x f32[64,1,8,8] temporary lanes:16   each array of the graph, and how its tiles lie in memory
 //! task 2 conv2d f32 lanes v1 groups 4 n=4x16   each recorded task: implementation, partial results, tiles
 //! fused 2 conv2d max_pool relu                 each of them that fusion put in, and what it stands for
+//! codes cuda                                   other codes than that of cores for which tasks were fused
 //! versions 4 3                                 each array that has several versions, and how many
 //! age 7 0 2                                    each argument of a task that is read as it was steps ago
 //! order fixed                                  or a scheduler, eager or steal, and no run lines
@@ -24,15 +25,19 @@
 //! lines, each unit executes its own from top to bottom, and a line stands below all lines it depends on, so
 //! no order that can be written down waits for itself: edges to later steps always point forward in time. To
 //! swap two tasks, swap their lines; to move one, change its unit. With the word `floating` at the end of its
-//! line, a task may be taken over by a unit of the same memory that would otherwise wait (see
+//! line, a task may be taken over by a unit of the same memory and code that would otherwise wait (see
 //! [`Placement`](super::Placement)); without it, it is executed by its unit and nobody else. A plan stays
 //! valid when all of these words are removed, because that only adds order. Which tasks wait for which
 //! because they share memory follows from offsets and order, by the same rule that planned them
 //! (`memory::adopt`). So these edges are not in the file: whoever edits an order need not edit edges, and
 //! forgetting one cannot corrupt memory. `#` begins a comment.
 //!
-//! The lines `versions` and `age` are those of version 2. A file without them is written as version 1, which
-//! has everything else.
+//! Where tiles differ, a word says how many have what: `2xlanes+1xcuda:flat v5+v3` computes the first two
+//! tiles by `lanes`, which cores run, and the third by `flat` of the code `cuda`; `2xlanes:16+1xrow-major` is
+//! an array of these tiles. Units execute only tasks in the code that their kind runs.
+//!
+//! The lines `codes`, `versions`, `age` and `copy`, memories with numbers and tiles that differ are those of
+//! version 2. A file without them is written as version 1, which has everything else.
 //!
 //! Invariant: [`PlanFile::plan`] returns only plans that are safe to execute for the graph and the machine it
 //! is given; anything else is a sentence with file and line.
@@ -50,12 +55,13 @@ use super::Planned;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file;
-use crate::graph::Graph;
+use crate::graph::{Graph, Prospect};
 use crate::hash::Fingerprint;
 use crate::machine::Machine;
 use crate::shown;
 use crate::words::escaped;
 use record::StepRecord;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -140,6 +146,16 @@ impl PlanFile {
     pub fn fuses(&self, step: &str) -> Option<bool> {
         let name = escaped(step);
         self.steps.iter().find(|record| record.name == name).map(|record| !record.fused.is_empty())
+    }
+
+    /// What fusion knew of the cut of a step; none if there is no plan for it. Whoever records the step again
+    /// must fuse it for the same.
+    pub fn prospect(&self, step: &str, max_groups: usize) -> Option<Prospect> {
+        let name = escaped(step);
+        let record = self.steps.iter().find(|record| record.name == name)?;
+        let axes = record.tasks.iter().flat_map(|task| &task.tiles).map(|(axis, _)| axis.clone());
+        let axes: BTreeSet<String> = axes.collect();
+        Some(Prospect { codes: record.codes.clone(), axes: axes.into_iter().collect(), max_groups })
     }
 
     /// Whether any step has fused tasks.

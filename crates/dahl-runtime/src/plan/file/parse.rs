@@ -84,6 +84,7 @@ struct Draft {
     arrays: Vec<ArrayRecord>,
     tasks: Vec<TaskRecord>,
     fused: Vec<FusedRecord>,
+    codes: Option<Vec<String>>,
     past: Vec<PastRecord>,
     /// The scheduler, if the order is not fixed.
     order: Option<Option<SchedulerKind>>,
@@ -128,13 +129,20 @@ impl Draft {
             "array" => {
                 words.counted(self.arrays.len(), "array")?;
                 let identity = words.joined(["a name", "an element type with a shape", "a role"])?;
-                let layout = words.layout()?;
-                self.arrays.push(ArrayRecord { line, identity, layout });
+                let layouts = words.layouts()?;
+                if layouts.len() > 1 {
+                    self.needs_version_2("array … with several layouts", words)?;
+                }
+                self.arrays.push(ArrayRecord { line, identity, layouts });
                 Ok(())
             }
             "task" => {
                 words.counted(self.tasks.len(), "task")?;
-                self.tasks.push(words.task()?);
+                let task = words.task()?;
+                if task.implementations.len() > 1 {
+                    self.needs_version_2("task … with several implementations", words)?;
+                }
+                self.tasks.push(task);
                 Ok(())
             }
             "fused" => {
@@ -145,6 +153,11 @@ impl Draft {
                 }
                 self.fused.push(FusedRecord { line, task, identity });
                 Ok(())
+            }
+            "codes" => {
+                self.needs_version_2(keyword, words)?;
+                let codes: Vec<String> = words.words.by_ref().map(String::from).collect();
+                words.once(&mut self.codes, codes, "codes")
             }
             "versions" | "age" => {
                 self.needs_version_2(keyword, words)?;
@@ -204,7 +217,7 @@ impl Draft {
                 Ok(())
             }
             other => words.refuse(format!(
-                "expected graph, machine, memory, array, task, fused, versions, age, order, run, copy, buffer or step, \
+                "expected graph, machine, memory, array, task, fused, codes, versions, age, order, run, copy, buffer or step, \
                  found '{other}'"
             )),
         }
@@ -249,6 +262,7 @@ impl Draft {
             return Err(refuse(source, run.line, message));
         }
         let order = policy.map_or(OrderRecord::Fixed(runs), OrderRecord::Open);
+        let codes = self.codes.unwrap_or_default();
         Ok(StepRecord {
             name,
             line,
@@ -258,6 +272,7 @@ impl Draft {
             arrays,
             tasks,
             fused,
+            codes,
             past,
             order,
             copies,
@@ -334,8 +349,29 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn layout(&mut self) -> Result<Layout> {
+    /// The layout of all tiles, or how many have which.
+    fn layouts(&mut self) -> Result<Vec<(usize, Layout)>> {
         let word = self.word("row-major or lanes:16")?;
+        let runs = self.runs(word)?;
+        runs.into_iter().map(|(count, layout)| Ok((count, self.layout(layout)?))).collect()
+    }
+
+    /// A word that holds for all tiles, or `2xTHIS+1xTHAT`: how many tiles have which.
+    fn runs(&self, word: &'a str) -> Result<Vec<(usize, &'a str)>> {
+        if !word.contains('+') {
+            return Ok(vec![(1, word)]);
+        }
+        let run = |run: &'a str| match run.split_once('x').and_then(|(n, word)| Some((n.parse().ok()?, word)))
+        {
+            Some((count, word)) if count > 0 => Ok((count, word)),
+            _ => self.refuse(format!(
+                "expected a number of tiles and what they have, such as 2xlanes, found '{run}'"
+            )),
+        };
+        word.split('+').map(run).collect()
+    }
+
+    fn layout(&self, word: &str) -> Result<Layout> {
         match (word, word.strip_prefix("lanes:")) {
             ("row-major", _) => Ok(Layout::RowMajor),
             (_, Some(lanes)) => Ok(Layout::Lanes(self.number(lanes, "a number of lanes")?)),
@@ -346,12 +382,23 @@ impl<'a> Words<'a> {
     fn task(&mut self) -> Result<TaskRecord> {
         let line = self.line;
         let identity = self.joined(["a codelet", "an element type"])?;
-        let implementation = self.word("an implementation")?.to_string();
+        let word = self.word("an implementation")?;
+        let names = self.runs(word)?;
         let word = self.word("a version such as v1")?;
-        let Some(version) = word.strip_prefix('v') else {
-            return self.refuse(format!("expected a version such as v1, found '{word}'"));
-        };
-        let version = self.number(version, "a version such as v1")?;
+        let mut versions = Vec::new();
+        for word in word.split('+') {
+            let Some(version) = word.strip_prefix('v') else {
+                return self.refuse(format!("expected a version such as v1, found '{word}'"));
+            };
+            versions.push(self.number(version, "a version such as v1")?);
+        }
+        if names.len() != versions.len() {
+            let (n, there) = (names.len(), versions.len());
+            return self
+                .refuse(format!("there are {n} implementations and {there} versions: give one for each"));
+        }
+        let named = names.into_iter().zip(versions);
+        let implementations = named.map(|((n, name), version)| (n, name.to_string(), version)).collect();
         self.literal("groups")?;
         let groups = self.parsed("a number of groups")?;
         let mut tiles = Vec::new();
@@ -367,6 +414,6 @@ impl<'a> Words<'a> {
             }
             tiles.push((axis.to_string(), lengths));
         }
-        Ok(TaskRecord { line, identity, implementation, version, groups, tiles })
+        Ok(TaskRecord { line, identity, implementations, groups, tiles })
     }
 }

@@ -3,8 +3,8 @@
 use super::super::identity::role;
 use super::super::{Copy, MemoryPlan, Order, Placement, Plan, Planned};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::TaskCut;
 use crate::graph::{ArrayInfo, Block, Graph, Lowered, Recorded, Task};
+use crate::graph::{Cut, TaskCut};
 use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
 use crate::schedule::SchedulerKind;
@@ -29,6 +29,8 @@ pub(super) struct StepRecord {
     pub tasks: Vec<TaskRecord>,
     /// Those of them that fusion put in the place of others.
     pub fused: Vec<FusedRecord>,
+    /// The codes that tasks were fused for, beside that of cores.
+    pub codes: Vec<String>,
     /// What has several versions, and who reads older ones.
     pub past: Vec<PastRecord>,
     pub order: OrderRecord,
@@ -55,23 +57,25 @@ pub(super) struct CopyRecord {
     pub identity: String,
 }
 
-/// `array 4 x f32[64,1,8,8] temporary lanes:16`
+/// `array 4 x f32[64,1,8,8] temporary lanes:16`, or tile by tile `2xlanes:16+1xrow-major`
 #[derive(Clone, Debug)]
 pub(super) struct ArrayRecord {
     pub line: usize,
     /// Name, type and role: three words that must be those of the graph.
     pub identity: String,
-    pub layout: Layout,
+    /// How many tiles lie in which layout, one run after the other; a single one is that of all.
+    pub layouts: Vec<(usize, Layout)>,
 }
 
-/// `task 2 conv2d f32 lanes v1 groups 4 n=4x16`
+/// `task 2 conv2d f32 lanes v1 groups 4 n=4x16`, or tile by tile `2xlanes+1xcuda:flat v1+v3`
 #[derive(Clone, Debug)]
 pub(super) struct TaskRecord {
     pub line: usize,
     /// Codelet and element type: two words that must be those of the graph.
     pub identity: String,
-    pub implementation: String,
-    pub version: u32,
+    /// How many tiles are computed by which implementation in which version, one run after the other; a
+    /// single one computes all.
+    pub implementations: Vec<(usize, String, u32)>,
     pub groups: usize,
     /// Axes and the lengths of their tiles.
     pub tiles: Vec<(String, Lengths)>,
@@ -215,7 +219,14 @@ pub(super) fn copy_identities(lowered: &Lowered, plan: &Plan) -> impl Iterator<I
 impl StepRecord {
     /// Whether version 1 of the format has all its lines.
     pub fn is_of_version_1(&self) -> bool {
-        self.past.is_empty() && self.copies.is_empty() && self.memories.iter().all(|of| of.memory.is_none())
+        let is_of_cores =
+            |task: &TaskRecord| matches!(&task.implementations[..], [(_, name, _)] if !name.contains(':'));
+        self.past.is_empty()
+            && self.copies.is_empty()
+            && self.memories.iter().all(|of| of.memory.is_none())
+            && self.codes.is_empty()
+            && self.arrays.iter().all(|array| array.layouts.len() == 1)
+            && self.tasks.iter().all(is_of_cores)
     }
 
     /// Writes a plan down.
@@ -268,10 +279,16 @@ impl StepRecord {
             machine: (machine.units.iter().map(|unit| unit.memory).collect(), line),
             memories: memories.iter().map(memory).collect(),
             arrays: arrays
-                .map(|(array, &layout)| ArrayRecord { line, identity: array_identity(array), layout })
-                .collect(),
+                .enumerate()
+                .map(|(i, (array, layouts))| {
+                    let n_tiles = if layouts.only().is_some() { 1 } else { n_tiles(graph, cut, i)? };
+                    let layouts = layouts.runs(n_tiles);
+                    Ok(ArrayRecord { line, identity: array_identity(array), layouts })
+                })
+                .collect::<Result<_>>()?,
             tasks: tasks.map(|(task, cut)| TaskRecord::new(task, cut)).collect::<Result<_>>()?,
             fused: fused.collect(),
+            codes: graph.codes().iter().map(|code| escaped(code)).collect(),
             past: past_identities(graph).into_iter().map(|identity| PastRecord { line, identity }).collect(),
             order,
             copies: copy_identities(lowered, plan).map(|identity| CopyRecord { line, identity }).collect(),
@@ -293,14 +310,11 @@ impl TaskRecord {
             }
             tiles.push((axis.name.clone(), lengths));
         }
-        Ok(TaskRecord {
-            line: 0,
-            identity: task_identity(task),
-            implementation: escaped(cut.implementation.name),
-            version: cut.implementation.version,
-            groups: cut.groups,
-            tiles,
-        })
+        let n_tiles = if cut.implementations.only().is_some() { Some(1) } else { cut.n_tiles() };
+        let runs = cut.implementations.runs(n_tiles.unwrap_or(usize::MAX));
+        let implementations =
+            runs.into_iter().map(|(count, by)| (count, escaped(&by.written()), by.version)).collect();
+        Ok(TaskRecord { line: 0, identity: task_identity(task), implementations, groups: cut.groups, tiles })
     }
 }
 
@@ -314,21 +328,24 @@ impl fmt::Display for StepRecord {
         for MemoryRecord { memory, bytes, .. } in &self.memories {
             writeln!(f, "memory {bytes} bytes{}", In(*memory))?;
         }
-        for (i, ArrayRecord { identity, layout, .. }) in self.arrays.iter().enumerate() {
-            match layout {
-                Layout::RowMajor => writeln!(f, "array {i} {identity} row-major")?,
-                Layout::Lanes(lanes) => writeln!(f, "array {i} {identity} lanes:{lanes}")?,
-                Layout::Strided(_) => unreachable!("arrays of a graph are not strided"),
-            }
+        for (i, ArrayRecord { identity, layouts, .. }) in self.arrays.iter().enumerate() {
+            let layouts = layouts.iter().map(|(count, layout)| (*count, layout_word(*layout)));
+            writeln!(f, "array {i} {identity} {}", in_runs(layouts))?;
         }
         for (i, task) in self.tasks.iter().enumerate() {
-            let TaskRecord { identity, implementation, version, groups, .. } = task;
-            write!(f, "task {i} {identity} {implementation} v{version} groups {groups}")?;
+            let TaskRecord { identity, implementations, groups, .. } = task;
+            let names = in_runs(implementations.iter().map(|(count, name, _)| (*count, name.clone())));
+            let versions: Vec<String> =
+                implementations.iter().map(|(.., version)| format!("v{version}")).collect();
+            write!(f, "task {i} {identity} {names} {} groups {groups}", versions.join("+"))?;
             task.tiles.iter().try_for_each(|(axis, lengths)| write!(f, " {axis}={lengths}"))?;
             writeln!(f)?;
         }
         for FusedRecord { task, identity, .. } in &self.fused {
             writeln!(f, "fused {task} {identity}")?;
+        }
+        if !self.codes.is_empty() {
+            writeln!(f, "codes {}", self.codes.join(" "))?;
         }
         self.past.iter().try_for_each(|past| writeln!(f, "{}", past.identity))?;
         match &self.order {
@@ -347,6 +364,27 @@ impl fmt::Display for StepRecord {
         }
         Ok(())
     }
+}
+
+/// A layout in a word.
+fn layout_word(layout: Layout) -> String {
+    match layout {
+        Layout::RowMajor => "row-major".to_string(),
+        Layout::Lanes(lanes) => format!("lanes:{lanes}"),
+        Layout::Strided(_) => unreachable!("arrays of a graph are not strided"),
+    }
+}
+
+/// Values of tiles, with how many have each, or the one that all have.
+fn in_runs(runs: impl ExactSizeIterator<Item = (usize, String)>) -> String {
+    let is_one = runs.len() == 1;
+    let run = |(count, value)| if is_one { value } else { format!("{count}x{value}") };
+    runs.map(run).collect::<Vec<String>>().join("+")
+}
+
+/// The tiles of an array, whose number lowering must agree with.
+fn n_tiles(graph: &Graph, cut: &Cut, array: usize) -> Result<usize> {
+    cut.array_tiles(graph, array).map(|n_tiles| n_tiles.max(1))
 }
 
 /// The end of a line about a memory.

@@ -227,7 +227,7 @@ fn sketches() -> impl Strategy<Value = Sketch> {
 fn placements(lowered: &Lowered) -> Vec<Option<Placement>> {
     let placed = [1, 2, 3, MOST_WORKERS].into_iter().flat_map(|n_workers| {
         let machine = Machine::with_workers(n_workers);
-        [Floats::None, Floats::Some].map(|floats| Some(place(lowered, &machine, floats)))
+        [Floats::None, Floats::Some].map(|floats| place(lowered, &machine, floats).ok())
     });
     std::iter::once(None).chain(placed).collect()
 }
