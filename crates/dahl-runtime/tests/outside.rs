@@ -265,7 +265,7 @@ impl Drop for OutsideSteps {
 }
 
 const fn reference(kernel: dahl_runtime::codelet::Kernel) -> [Implementation; 1] {
-    [Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }]
+    [Implementation::new("reference", 1, Dtype::F32, Needs::Nothing, kernel)]
 }
 
 static ADD: Codelet = Codelet::new("add", "x[i] y[i] -> z[i]", 1.0, &reference(add));
