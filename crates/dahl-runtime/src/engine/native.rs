@@ -17,7 +17,7 @@ use crate::graph::{Lowered, Role};
 use crate::machine::Machine;
 use crate::plan::{Interleaved, Order, Plan};
 use crate::progress::{Doing, Dynamic, Progress, Replay};
-use crate::schedule::{self, Scheduler, SchedulerKind};
+use crate::schedule::Allowed;
 use crate::sync::Arc;
 use crate::trace::recorder::Look;
 use crate::trace::{Clock, Trace};
@@ -59,13 +59,19 @@ unsafe impl Engine for Pool {
                 let copies = Interleaved::new(n_tasks, plan.copies());
                 let order: Vec<_> = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
                 let memories = machine.units.iter().map(|unit| unit.memory).collect();
-                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, memories))
+                Progress::Replay(Replay::new(
+                    threads,
+                    &order,
+                    &placement.floating,
+                    &edges,
+                    memories,
+                    Allowed::all(),
+                ))
             }
-            Order::Open(kind) => {
-                let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
-                let scheduler = scheduler(*kind, lowered, machine, n_turns);
+            Order::Open(policy) => {
+                let appointed = policy.appoint(lowered, machine, &edges, Allowed::all());
                 let n_workers = machine.units.len();
-                Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, scheduler))
+                Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, appointed))
             }
         });
         let source = Arc::clone(&progress) as Arc<dyn WorkSource>;
@@ -76,24 +82,6 @@ unsafe impl Engine for Pool {
 
     fn lookout(self: Arc<Self>) -> Option<Lookout> {
         Lookout::new(&self)
-    }
-}
-
-/// The scheduler of a dynamic run.
-fn scheduler(
-    kind: SchedulerKind,
-    lowered: &Lowered,
-    machine: &Machine,
-    n_turns: usize,
-) -> Box<dyn Scheduler> {
-    let priorities = schedule::priorities(lowered, machine);
-    match kind {
-        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities, n_turns)),
-        SchedulerKind::Steal => {
-            let shares = lowered.shares(machine);
-            let homes = lowered.tasks.iter().map(|task| shares.unit(task.position)).collect();
-            Box::new(schedule::Steal::new(&priorities, homes, machine.units.len(), n_turns))
-        }
     }
 }
 
