@@ -7,8 +7,8 @@
 //! In a planned order, copies between memories are nodes like tasks. In an open one, a task takes longer by
 //! what it must copy first, as [`Coherence`](crate::progress::Coherence) says (`on_demand.rs`).
 //!
-//! Others hear of an end [`Costs::wait_seconds`] after it, the worker itself at once. What an open order makes
-//! ready is there at once for whoever looks just then, but nobody is woken for it before.
+//! Others hear of an end [`Costs::wait_seconds`] after it, the worker itself at once. What an open order
+//! makes ready is there at once for whoever looks just then, but nobody is woken for it before.
 //!
 //! Not modelled: the program's time between steps (only that it is [`Setup::depth`] steps ahead at most), and
 //! copies at the same time over one link.

@@ -83,8 +83,8 @@ impl Plan {
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
-    /// dependencies separate them. The policy is a [`SchedulerKind`](crate::schedule::SchedulerKind), or one of
-    /// another crate.
+    /// dependencies separate them. The policy is a [`SchedulerKind`](crate::schedule::SchedulerKind), or one
+    /// of another crate.
     pub fn open(lowered: &Lowered, machine: &Machine, policy: impl Into<Policy>) -> Result<Self> {
         machine.check()?;
         let policy = policy.into();

@@ -1,8 +1,8 @@
 //! Dynamic execution: tasks are taken as they become ready, by whom a [`Scheduler`] decides.
 //!
-//! Where the scheduler lets it, a worker that makes a task ready goes on with it at once, while the data is in
-//! its cache; what else it makes ready goes to the scheduler (`offers.rs`). If it began a task and is told later that it has ended, what became
-//! ready is kept for the time when it is polled next.
+//! Where the scheduler lets it, a worker that makes a task ready goes on with it at once, while the data is
+//! in its cache; what else it makes ready goes to the scheduler (`offers.rs`). If it began a task and is told
+//! later that it has ended, what became ready is kept for the time when it is polled next.
 //!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in G *generations*, used in
 //! turn: step `s` uses generation `s % G`. Let W be the steps that may be under way
@@ -76,8 +76,8 @@ pub(crate) struct Dynamic<D> {
     /// Things that happened which the scheduler may answer otherwise after: for each worker, and for all
     /// others.
     pub(super) events: Vec<Padded<AtomicU64>>,
-    /// Tasks that were begun and have not ended. One that ends before it is counted makes it negative for a
-    /// moment.
+    /// Tasks that were begun and have not ended, and admissions. A task that ends before it is counted makes
+    /// it negative for a moment.
     pub(super) under_way: AtomicI64,
     /// Whether the scheduler has failed and is not asked any more.
     pub(super) is_broken: AtomicBool,
@@ -167,6 +167,7 @@ impl<D: Driver> Dynamic<D> {
 
     /// Admits what may be admitted.
     fn admit(&self) {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
         let mut gate = lock(&self.gate);
         while gate.admitted < gate.released
             && gate.admitted < self.complete.load(Ordering::Acquire) + self.window
@@ -180,6 +181,7 @@ impl<D: Driver> Dynamic<D> {
         }
         drop(gate);
         self.note(self.kept.len());
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
         self.driver.ring();
     }
 

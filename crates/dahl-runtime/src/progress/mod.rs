@@ -83,8 +83,8 @@ pub(crate) trait Driver {
     /// The task that a node is, or that a copy is made before.
     fn task_of(&self, node: TaskId) -> TaskId;
 
-    /// Calls `each` with every piece of data that a task of a step reads and that is not in a memory: a memory
-    /// that has it, and its bytes.
+    /// Calls `each` with every piece of data that a task of a step reads and that is not in a memory: a
+    /// memory that has it, and its bytes.
     fn missing(&self, task: TaskId, step: u64, memory: MemoryId, each: &mut dyn FnMut(MemoryId, usize));
 
     /// The scheduler has broken a rule: what is executed from here on is passed over.

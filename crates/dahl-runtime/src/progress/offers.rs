@@ -193,19 +193,25 @@ impl<D: Driver> Dynamic<D> {
             let is_resting = self.driver.hand(worker) != worker;
             is_resting || self.asked[worker].0.refused.load(Ordering::SeqCst) == events
         };
+        let is_quiet = || {
+            self.under_way.load(Ordering::SeqCst) == 0
+                && self.n_events() == events
+                && (0..self.asked.len()).all(is_refused)
+        };
+        // Asked again afterwards, because what is offered may be an offer that is just being made: whoever
+        // makes it is not refused, or counts as under way until the event is noted.
         if self.n_complete() < self.released.load(Ordering::Acquire)
-            && self.under_way.load(Ordering::SeqCst) == 0
-            && (0..self.asked.len()).all(is_refused)
+            && is_quiet()
             && let Some(slot) = self.find_offered()
-            && self.n_events() == events
+            && is_quiet()
         {
             let (task, step) = self.at(slot);
             self.break_off(What::Kept { task, step });
         }
     }
 
-    /// Does not ask the scheduler any more, which has broken the rules. Nobody is woken: whoever finds it goes
-    /// on with what was offered, or rings anyway.
+    /// Does not ask the scheduler any more, which has broken the rules. Nobody is woken: whoever finds it
+    /// goes on with what was offered, or rings anyway.
     #[cold]
     fn break_off(&self, what: What) {
         self.driver.fail(Fault { scheduler: Arc::clone(&self.appointed.name), what });

@@ -8,10 +8,10 @@
 //! its successors. Locks are taken in this order: submission, then one slot, then nothing. Workers never take
 //! the submission lock, so a submitting thread never waits for a kernel, nor a kernel for a submission.
 //!
-//! The rules of `../../progress/` are not these: they count down a graph whose tasks, edges and steps are known
-//! before it runs, and here neither tasks nor successors are known until somebody submits them, so that a slot
-//! has its counter and its successors in itself and is used again. There is no scheduler to be checked either:
-//! ready tasks are taken in order.
+//! The rules of `../../progress/` are not these: they count down a graph whose tasks, edges and steps are
+//! known before it runs, and here neither tasks nor successors are known until somebody submits them, so that
+//! a slot has its counter and its successors in itself and is used again. There is no scheduler to be checked
+//! either: ready tasks are taken in order.
 //!
 //! Every wake-up goes through a [`Bell`]: the pool's, after something became ready; `done`, after a task
 //! finished that a thread had marked as watched.
