@@ -7,11 +7,13 @@ mod past;
 mod turn;
 
 use dahl_runtime::engine::{Device, Pool, QueueDevice};
+use dahl_runtime::graph::TaskId;
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::Plan;
-use dahl_runtime::schedule::SchedulerKind;
+use dahl_runtime::schedule::{Policy, Scheduler, SchedulerKind, Whereabouts};
 use past::Past;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use turn::Turn;
 
 fn explore(iterations: usize, machine: fn() -> Machine, plan: fn(&Turn, &Machine) -> Plan) {
@@ -193,4 +195,52 @@ fn resting_where_tasks_float() {
 fn resting_where_the_order_is_open() {
     explore_resting(500, steal);
     explore_resting(500, eager);
+}
+
+/// Gives out tasks in the order in which they became ready, up to a number of them.
+struct Fifo {
+    ready: Mutex<VecDeque<(TaskId, usize)>>,
+    left: Mutex<usize>,
+}
+
+impl Scheduler for Fifo {
+    fn ready(&self, task: TaskId, turn: usize, _by: Option<usize>, _data: &dyn Whereabouts) {
+        self.ready.lock().unwrap().push_back((task, turn));
+    }
+
+    fn take(&self, _worker: usize, _oldest: usize, _data: &dyn Whereabouts) -> Option<(TaskId, usize)> {
+        let mut left = self.left.lock().unwrap();
+        if *left == 0 {
+            return None;
+        }
+        let task = self.ready.lock().unwrap().pop_front()?;
+        *left -= 1;
+        Some(task)
+    }
+}
+
+fn fifo(turn: &Turn, machine: &Machine, left: usize) -> Plan {
+    let make = move |_: &_| -> Box<dyn Scheduler> {
+        Box::new(Fifo { ready: Mutex::default(), left: Mutex::new(left) })
+    };
+    Plan::open(&turn.lowered, machine, Policy::new("fifo", make)).unwrap()
+}
+
+#[test]
+fn a_scheduler_of_another_crate_on_two_workers() {
+    explore(300, || Machine::with_workers(2), |turn, machine| fifo(turn, machine, usize::MAX));
+}
+
+#[test]
+fn a_scheduler_that_keeps_tasks_ends_the_run() {
+    let body = || {
+        let machine = Machine::with_workers(2);
+        let pool = Arc::new(Pool::new(&machine).unwrap());
+        let turn = Turn::new(2, 1, 4);
+        let mut session = turn.session(&pool, &fifo(&turn, &machine, 5));
+        let error = turn.run(&mut session, 3, 0.0).unwrap_err().to_string();
+        assert!(error.contains("the scheduler fifo keeps"), "{error}");
+    };
+    shuttle::check_random(body, 300);
+    shuttle::check_pct(body, 300, 3);
 }

@@ -360,6 +360,13 @@ impl BoundGraph {
         }
     }
 
+    /// Calls `each` with what a task of a step reads and is not in a memory: where it is, and its bytes.
+    pub fn missing(&self, task: usize, step: u64, memory: MemoryId, each: &mut dyn FnMut(MemoryId, usize)) {
+        if let Replication::OnDemand(coherence) = &self.replication {
+            coherence.missing(task, memory, |buffer, age| self.versions[buffer].number(step, age), each);
+        }
+    }
+
     /// Executes a task of a step on a worker, or makes a copy of the plan, whose number follows the last
     /// task's. After a failure, both are passed over.
     ///

@@ -17,7 +17,7 @@ use crate::graph::{Lowered, Role};
 use crate::machine::Machine;
 use crate::plan::{Interleaved, Order, Plan};
 use crate::progress::{Doing, Dynamic, Progress, Replay};
-use crate::schedule::{self, Scheduler, SchedulerKind};
+use crate::schedule::Allowed;
 use crate::sync::Arc;
 use crate::trace::Trace;
 use crate::trace::recorder::Look;
@@ -63,13 +63,15 @@ unsafe impl Engine for Pool {
             Order::Planned(placement) => {
                 let copies = Interleaved::new(n_tasks, plan.copies());
                 let order: Vec<_> = placement.order.iter().map(|tasks| copies.of(tasks)).collect();
-                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, machine.peers()))
+                let memories = machine.units.iter().map(|unit| unit.memory).collect();
+                let allowed = Allowed::of_codes(lowered, machine)?;
+                Progress::Replay(Replay::new(threads, &order, &placement.floating, &edges, memories, allowed))
             }
-            Order::Open(kind) => {
-                let n_turns = schedule::n_turns(schedule::steps_under_way(&edges));
-                let scheduler = scheduler(*kind, lowered, machine, n_turns)?;
+            Order::Open(policy) => {
+                let allowed = Allowed::of_codes(lowered, machine)?;
+                let appointed = policy.appoint(lowered, machine, &edges, allowed);
                 let n_workers = machine.units.len();
-                Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, scheduler))
+                Progress::Dynamic(Dynamic::new(threads, n_tasks, n_workers, &edges, appointed))
             }
         });
         let source = Arc::clone(&progress) as Arc<dyn WorkSource>;
@@ -81,24 +83,6 @@ unsafe impl Engine for Pool {
     fn lookout(self: Arc<Self>) -> Option<Lookout> {
         Lookout::new(&self)
     }
-}
-
-/// The scheduler of a dynamic run.
-fn scheduler(
-    kind: SchedulerKind,
-    lowered: &Lowered,
-    machine: &Machine,
-    n_turns: usize,
-) -> Result<Box<dyn Scheduler>> {
-    let priorities = schedule::priorities(lowered, machine);
-    let classes = schedule::Classes::new(lowered, machine)?;
-    Ok(match kind {
-        SchedulerKind::Eager => Box::new(schedule::Eager::new(&priorities, classes, n_turns)),
-        SchedulerKind::Steal => {
-            let homes = lowered.homes(machine)?;
-            Box::new(schedule::Steal::new(&priorities, classes, homes, machine.units.len(), n_turns))
-        }
-    })
 }
 
 /// A graph that workers of a pool execute.

@@ -12,7 +12,8 @@ use super::pool::{Pool, WorkSource};
 use super::roster::Roster;
 use super::waiter::Waiter;
 use crate::graph::TaskId;
-use crate::progress::{Driver, Outcome, Progress};
+use crate::machine::MemoryId;
+use crate::progress::{Driver, Fault, Outcome, Progress};
 use crate::sync::{Arc, thread};
 use std::time::Duration;
 
@@ -80,6 +81,15 @@ impl Driver for Threads {
 
     fn task_of(&self, node: TaskId) -> TaskId {
         self.program.task_of(node)
+    }
+
+    fn missing(&self, task: TaskId, step: u64, memory: MemoryId, each: &mut dyn FnMut(MemoryId, usize)) {
+        self.program.missing(task as usize, step, memory, each);
+    }
+
+    fn fail(&self, fault: Fault) {
+        let runner = &self.program.runner;
+        runner.fail(fault.error(|task| runner.name(task as usize).to_string()));
     }
 }
 

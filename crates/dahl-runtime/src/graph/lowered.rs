@@ -202,7 +202,7 @@ impl Task {
     }
 
     /// Refuses a machine on which nobody executes it.
-    fn has_no_unit(&self) -> Error {
+    pub(crate) fn has_no_unit(&self) -> Error {
         let Task { codelet, implementation, code, .. } = self;
         let message = format!(
             "{codelet} ({implementation}) is written in the code {code}, and no unit of this machine runs that: use a machine \

@@ -198,16 +198,6 @@ impl Machine {
         self.kind_of(unit).code == code
     }
 
-    /// For each unit, the first that may execute the same tasks in the same place: one of the same memory
-    /// that runs the same code.
-    pub(crate) fn peers(&self) -> Vec<usize> {
-        let is_peer = |unit: usize, other: usize| {
-            self.units[unit].memory == self.units[other].memory && self.runs(other, &self.kind_of(unit).code)
-        };
-        let first = |unit| (0..unit).find(|&other| is_peer(unit, other)).unwrap_or(unit);
-        (0..self.units.len()).map(first).collect()
-    }
-
     /// The link from one memory to another, if they are joined directly.
     pub fn link(&self, from: MemoryId, to: MemoryId) -> Option<&Link> {
         self.links.iter().find(|link| (link.from, link.to) == (from, to))

@@ -28,10 +28,12 @@ mod observe;
 mod history;
 mod regression;
 mod models;
+mod costs;
 mod simulate;
 mod predict;
 mod store;
 
+pub use costs::ModelCosts;
 pub use date::Date;
 pub use history::{History, N_RUNS, Run, RunId};
 pub use key::{Condition, Key};

@@ -2,7 +2,7 @@
 //!
 //! Each task gets the time that [`Models`] expects under its condition; then some steps are executed on a
 //! virtual clock (`simulate.rs`) until steps take equally long. A floating task that another worker takes
-//! over is cold there.
+//! over is cold there. Where the order is open, the plan's scheduler decides.
 //!
 //! Noise is not simulated. With several workers, a real step also waits for whoever was slower this time, so
 //! a prediction is a few percent too low. Beside the steady step it gives the critical path with the reason
@@ -10,12 +10,12 @@
 
 use super::key::{Condition, Key};
 use super::models::{Basis, Estimate, Models};
-use super::simulate::{Execution, Setup, Simulated, simulate};
+use super::simulate::{Execution, OnDemand, Order, Setup, Simulated, Stop, simulate};
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Edge, Lowered, TaskId};
-use crate::machine::{Machine, MeasuredRates};
-use crate::plan::{Order, Plan};
-use crate::schedule::{Classes, steps_under_way};
+use crate::graph::{Lowered, TaskId};
+use crate::machine::{KindId, Machine, MeasuredRates};
+use crate::plan::{Interleaved, Order as PlanOrder, Plan};
+use crate::schedule::{Allowed, copy_seconds};
 use std::collections::HashMap;
 
 pub use super::simulate::Why;
@@ -48,14 +48,14 @@ impl Costs {
     }
 }
 
-/// One task on the critical path.
+/// One task on the critical path, or a copy between memories that is made for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     /// The task.
     pub task: TaskId,
     /// Who executes it.
     pub worker: usize,
-    /// Seconds in its kernel.
+    /// Seconds in its kernel, or for copying.
     pub seconds: f64,
     /// Seconds between the end of what it waited for and its start.
     pub wait_seconds: f64,
@@ -125,7 +125,7 @@ const TAIL: usize = 2;
 const STEADY: f64 = 1e-3;
 
 /// Predicts the steps of a plan on this machine. Fails for a plan that was not made for the graph or for so
-/// many units.
+/// many units, and for one whose scheduler breaks a rule.
 pub fn predict(
     lowered: &Lowered,
     plan: &Plan,
@@ -137,75 +137,104 @@ pub fn predict(
     machine.check()?;
     plan.check_units(machine)?;
     let units = &machine.units;
-    let estimates = estimates(lowered, plan, machine, models);
-    let edges: Vec<Edge> = plan.task_edges(lowered, true);
-    let copying = copying_seconds(lowered, plan, machine);
+    let allowed = Allowed::of_codes(lowered, machine)?;
+    let (estimates, open_seconds) = estimates(lowered, plan, machine, models);
+    let edges = plan.edges(lowered);
     let n_tasks = lowered.tasks().len();
-    let (lists, depth) = match plan.order() {
-        Order::Planned(placement) => (Some(&placement.order[..]), lowered.depth()),
-        Order::Open(_) => (None, lowered.depth().min(steps_under_way(&edges))),
+    let order = match plan.order() {
+        PlanOrder::Planned(placement) => {
+            let with_copies = Interleaved::new(n_tasks, plan.copies());
+            let seconds = estimates.iter().map(|[home, away]| [home.seconds, away.seconds]);
+            Order::Planned {
+                lists: placement.order.iter().map(|tasks| with_copies.of(tasks)).collect(),
+                floating: &placement.floating,
+                allowed,
+                seconds: seconds.chain(copying_seconds(plan, machine).map(|seconds| [seconds; 2])).collect(),
+            }
+        }
+        PlanOrder::Open(policy) => Order::Open {
+            appoint: Box::new(|| {
+                let appointed = policy.appoint(lowered, machine, &edges, allowed.clone());
+                (appointed, (machine.memories.len() > 1).then(|| OnDemand::new(lowered, machine)))
+            }),
+            seconds: open_seconds,
+            kinds: units.iter().map(|unit| unit.kind).collect(),
+        },
     };
-    let is_floating = |task: usize| plan.placement().is_some_and(|plan| plan.is_floating(task as TaskId));
     let setup = Setup {
-        lists,
-        floating: (0..n_tasks).map(is_floating).collect(),
+        order,
         edges: &edges,
         memories: units.iter().map(|unit| unit.memory).collect(),
-        classes: Classes::new(lowered, machine)?,
-        seconds: estimates
-            .iter()
-            .zip(copying)
-            .map(|([home, away], copying)| [home.seconds + copying, away.seconds + copying])
-            .collect(),
-        depth,
+        n_tasks,
+        depth: lowered.depth(),
         costs,
     };
     let mut bases = Bases::default();
     estimates.iter().for_each(|[home, _]| bases.count(&home.basis));
     let tasks = estimates.into_iter().map(|[home, _]| home).collect();
-    let Some(steady) = Steady::find(&setup) else {
-        let message = "the plan cannot be executed: some of its tasks wait for each other in a circle";
-        return Err(Error::new(ErrorKind::Plan, message));
+    let steady = Steady::find(&setup).map_err(|stop| match stop {
+        Stop::Fault(fault) => fault.error(|task| format!("{:?}", lowered.tasks()[task as usize])),
+        Stop::Circle => {
+            let message = "the plan cannot be executed: some of its tasks wait for each other in a circle";
+            Error::new(ErrorKind::Plan, message)
+        }
+    })?;
+    let task_of = |node: TaskId| match (node as usize).checked_sub(n_tasks) {
+        Some(copy) => plan.copies()[copy].before,
+        None => node,
     };
     Ok(Prediction {
         step_seconds: steady.step_seconds,
         first_step_seconds: steady.run.ends.first().copied().unwrap_or(0.0),
-        critical_path: steady.critical_path(),
+        critical_path: steady.critical_path(task_of),
         busy: steady.busy(units.len()),
         tasks,
         bases,
     })
 }
 
-/// What the copies take that are made right before each task.
-fn copying_seconds(lowered: &Lowered, plan: &Plan, machine: &Machine) -> Vec<f64> {
-    let mut seconds = vec![0.0; lowered.tasks().len()];
+/// What each copy of the plan takes.
+fn copying_seconds(plan: &Plan, machine: &Machine) -> impl Iterator<Item = f64> {
     let (blocks, _) = plan.replicas();
-    for copy in plan.copies() {
-        if let Some(link) = machine.link(copy.from, copy.to) {
-            seconds[copy.before as usize] += link.seconds(blocks.blocks[copy.block].range.len());
-        }
-    }
-    seconds
+    plan.copies().iter().map(|copy| {
+        let bytes = blocks.blocks[copy.block].range.len();
+        copy_seconds(machine, bytes, copy.from, copy.to)
+    })
 }
 
-/// What each task takes on its own worker, and on another.
-fn estimates(lowered: &Lowered, plan: &Plan, machine: &Machine, models: &Models) -> Vec<[Estimate; 2]> {
+/// What each task takes on its own worker, and on another; and, where the order is open, for each kind of
+/// units what it takes there.
+fn estimates(
+    lowered: &Lowered,
+    plan: &Plan,
+    machine: &Machine,
+    models: &Models,
+) -> (Vec<[Estimate; 2]>, Vec<Vec<f64>>) {
     let homes = plan.placement().map(|placement| placement.workers());
     let cold = plan.cold(lowered, machine);
     let workers = machine.units.len() as u32;
     let first = |code: &str| (0..machine.units.len()).find(|&unit| machine.runs(unit, code)).unwrap_or(0);
     let mut known: HashMap<(Key, bool), Estimate> = HashMap::new();
-    let mut of = |id: usize, is_cold: bool| {
+    let mut of = |id: usize, kind: KindId, is_cold: bool| {
         let task = &lowered.tasks()[id];
-        let unit = homes.as_ref().map_or_else(|| first(task.code), |homes| homes[id]);
-        let key = Key::of_task(task, &machine.kind_of(unit).name);
+        let key = Key::of_task(task, &machine.kinds[kind].name);
         let estimate = |(key, is_cold): &(Key, bool)| {
             models.estimate(key, Condition { is_cold: *is_cold, workers }, task.flops, task.bytes())
         };
         *known.entry((key, is_cold)).or_insert_with_key(estimate)
     };
-    (0..lowered.tasks().len()).map(|id| [of(id, cold[id]), of(id, true)]).collect()
+    let ids = 0..lowered.tasks().len();
+    let kind_of = |id: usize| {
+        let unit = homes.as_ref().map_or_else(|| first(lowered.tasks()[id].code), |homes| homes[id]);
+        machine.units[unit].kind
+    };
+    let each = ids.clone().map(|id| [of(id, kind_of(id), cold[id]), of(id, kind_of(id), true)]).collect();
+    let mut of_kind = |kind: KindId| ids.clone().map(|id| of(id, kind, cold[id]).seconds).collect();
+    let by_kind = match homes {
+        Some(_) => Vec::new(),
+        None => (0..machine.kinds.len()).map(&mut of_kind).collect(),
+    };
+    (each, by_kind)
 }
 
 /// A run whose steps take equally long in the end.
@@ -217,7 +246,7 @@ struct Steady {
 }
 
 impl Steady {
-    fn find(setup: &Setup<'_>) -> Option<Steady> {
+    fn find(setup: &Setup<'_>) -> std::result::Result<Steady, Stop> {
         let mut n_steps = MIN_STEPS;
         loop {
             let run = simulate(setup, n_steps + TAIL)?;
@@ -225,9 +254,9 @@ impl Steady {
             let rate = |from: usize, to: usize| (run.ends[to - 1] - run.ends[from - 1]) / (to - from) as f64;
             let (earlier, step_seconds) = (rate(quarter, half), rate(half, n_steps));
             let is_steady = (earlier - step_seconds).abs() <= STEADY * step_seconds;
-            let is_too_long = (2 * n_steps + TAIL).saturating_mul(setup.seconds.len()) > MAX_EXECUTIONS;
+            let is_too_long = (2 * n_steps + TAIL).saturating_mul(setup.order.n_nodes()) > MAX_EXECUTIONS;
             if is_steady || n_steps >= MAX_STEPS || is_too_long {
-                return Some(Steady { run, steps: half..n_steps, step_seconds });
+                return Ok(Steady { run, steps: half..n_steps, step_seconds });
             }
             n_steps *= 2;
         }
@@ -244,7 +273,7 @@ impl Steady {
 
     /// From the last task of the last step that counts, each time to what it waited for, as far back as a
     /// step is long.
-    fn critical_path(&self) -> Vec<Link> {
+    fn critical_path(&self, task_of: impl Fn(TaskId) -> TaskId) -> Vec<Link> {
         let executions = &self.run.executions;
         let of_last = executions.iter().enumerate().filter(|(_, one)| one.step + 1 == self.steps.end);
         let last = of_last.max_by(|(_, a), (_, b)| a.end.total_cmp(&b.end));
@@ -252,9 +281,9 @@ impl Steady {
         let begin = end - self.step_seconds;
         let mut path = Vec::new();
         loop {
-            let Execution { task, worker, start, seconds, cause: (cause, why), .. } = executions[index];
+            let Execution { node, worker, start, seconds, cause: (cause, why), .. } = executions[index];
             let free = cause.map_or(0.0, |cause| executions[cause].end);
-            path.push(Link { task, worker, seconds, wait_seconds: start - free, why });
+            path.push(Link { task: task_of(node), worker, seconds, wait_seconds: start - free, why });
             // The one that ends where the step begins is not part of it; clocks are not exact.
             match cause {
                 Some(cause) if executions[cause].end > begin + 1e-6 * self.step_seconds => index = cause,

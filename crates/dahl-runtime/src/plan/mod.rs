@@ -31,7 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{Blocks, Cut, CutOptions, Edge, Graph, Lowered, Task, TaskId, lower};
 use crate::hash::Fingerprint;
 use crate::machine::{Kind, Machine, MemoryId};
-use crate::schedule::SchedulerKind;
+use crate::schedule::Policy;
 use copies::Copies;
 use memory::Memories;
 use nodes::Nodes;
@@ -44,7 +44,7 @@ pub enum Order {
     /// The plan.
     Planned(Placement),
     /// A scheduler, while the graph is running.
-    Open(SchedulerKind),
+    Open(Policy),
 }
 
 impl Order {
@@ -87,11 +87,14 @@ impl Plan {
     }
 
     /// Leaves units and order open, to be decided as tasks become ready. Buffers share memory only where
-    /// dependencies separate them.
-    pub fn open(lowered: &Lowered, machine: &Machine, kind: SchedulerKind) -> Result<Self> {
+    /// dependencies separate them. The policy is a [`SchedulerKind`](crate::schedule::SchedulerKind), or one
+    /// of another crate.
+    pub fn open(lowered: &Lowered, machine: &Machine, policy: impl Into<Policy>) -> Result<Self> {
         machine.check()?;
         lowered.homes(machine)?;
-        Plan::new(lowered, machine, Order::Open(kind))
+        let policy = policy.into();
+        policy.check()?;
+        Plan::new(lowered, machine, Order::Open(policy))
     }
 
     fn new(lowered: &Lowered, machine: &Machine, order: Order) -> Result<Self> {
@@ -226,8 +229,8 @@ impl Plan {
     }
 
     /// The edges between tasks alone. What a copy waits for, the task waits for that it is made before. What
-    /// waits for a copy alone is left out, unless copies count as parts of their tasks.
-    pub(crate) fn task_edges(&self, lowered: &Lowered, copies_are_parts: bool) -> Vec<Edge> {
+    /// waits for a copy alone is left out.
+    pub(crate) fn task_edges(&self, lowered: &Lowered) -> Vec<Edge> {
         if self.copies().is_empty() {
             return self.edges(lowered);
         }
@@ -237,8 +240,8 @@ impl Plan {
             None => node,
         };
         let mut edges = self.edges(lowered);
-        edges.retain(|edge| copies_are_parts || (edge.from as usize) < n_tasks);
-        edges.iter_mut().for_each(|edge| (edge.from, edge.to) = (task(edge.from), task(edge.to)));
+        edges.retain(|edge| (edge.from as usize) < n_tasks);
+        edges.iter_mut().for_each(|edge| edge.to = task(edge.to));
         edges.retain(|edge| edge.from != edge.to || edge.distance > 0);
         edges.sort_unstable();
         edges.dedup();

@@ -84,6 +84,23 @@ impl Coherence {
         }
     }
 
+    /// Calls `each` with what a task reads and is not valid in `memory`: where it is valid, and its bytes.
+    pub fn missing(
+        &self,
+        task: usize,
+        memory: MemoryId,
+        version: impl Fn(usize, usize) -> usize,
+        each: &mut dyn FnMut(MemoryId, usize),
+    ) {
+        for used in self.blocks.uses[task].iter().filter(|used| used.reads) {
+            let block = &self.blocks.blocks[used.block];
+            let valid = self.state(used.block, version(block.buffer, used.age)).load(Ordering::Acquire);
+            if valid >> memory & 1 == 0 {
+                each(valid.trailing_zeros() as MemoryId, block.range.len());
+            }
+        }
+    }
+
     /// Makes all of a version of a buffer valid in the host's memory.
     pub fn fetch_buffer(&self, buffer: usize, version: usize, copy: impl Fn(Stale<'_>)) {
         for block in self.blocks.of_buffer[buffer].clone() {

@@ -1,8 +1,8 @@
 //! Dynamic execution: tasks are taken as they become ready, by whom a [`Scheduler`] decides.
 //!
-//! A worker that makes a task ready goes on with it at once, while the data is in its cache; what else it
-//! makes ready goes to the scheduler. If it began a task and is told later that it has ended, what became
-//! ready is kept for the time when it is polled next.
+//! Where the scheduler lets it, a worker that makes a task ready goes on with it at once, while the data is
+//! in its cache; what else it makes ready goes to the scheduler (`offers.rs`). If it began a task and is told
+//! later that it has ended, what became ready is kept for the time when it is polled next.
 //!
 //! Every task counts down its predecessors. Steps overlap, so the counters exist in G *generations*, used in
 //! turn: step `s` uses generation `s % G`. Let W be the steps that may be under way
@@ -25,10 +25,11 @@
 
 #![expect(unsafe_code, reason = "has tasks executed when their dependencies are met")]
 
+use super::offers::{Asked, OFFERED};
 use super::{Blocked, Doing, Driver, Outcome};
 use crate::graph::{Edge, TaskId};
-use crate::schedule::{Scheduler, longest_distance, n_turns, steps_under_way};
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::schedule::{Appointed, longest_distance, n_turns, steps_under_way};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, Padded, lock};
 
 /// What has been let in, decided under a lock that is taken once per step.
@@ -40,30 +41,48 @@ struct Gate {
 
 /// A graph whose tasks are taken as they become ready.
 pub(crate) struct Dynamic<D> {
-    driver: D,
-    n_tasks: usize,
+    pub(super) driver: D,
+    pub(super) n_tasks: usize,
     /// Steps that may be under way.
     window: u64,
     /// Turns less one: the bits of a step's number that are its turn.
-    turn_bits: u64,
+    pub(super) turn_bits: u64,
     /// Generations less one: the bits of a step's number that are its generation.
-    generation_bits: u64,
+    pub(super) generation_bits: u64,
     /// Tasks that follow each task, with the distance in steps.
-    successors: Vec<Vec<(u32, u64)>>,
+    successors: Vec<Vec<(u32, u32)>>,
     /// Number of predecessors of each task in a step that has all others before it, with the admission
     /// counted among them.
     predecessors: Vec<u32>,
     /// The tasks that wait for the admission of their step.
     roots: Vec<u32>,
-    /// Of each generation, what each task still waits for.
-    pending: Vec<AtomicU32>,
+    /// Of each generation, what each task still waits for; then whether it was offered, and taken.
+    pub(super) pending: Vec<AtomicU32>,
     /// Of each generation, what its step's completion still waits for.
     remaining: Vec<AtomicU32>,
     complete: AtomicU64,
     gate: Mutex<Gate>,
-    scheduler: Box<dyn Scheduler>,
+    /// Steps that are released, for those who must not wait for the gate.
+    pub(super) released: AtomicU64,
+    pub(super) appointed: Appointed,
+    /// Whether the scheduler hears of starts and ends.
+    listens: bool,
+    /// Whether workers go on with what they made ready.
+    goes_on: bool,
     /// For each worker, the slot of a task that it made ready when another one ended, or [`NOTHING`].
     kept: Vec<Padded<AtomicU64>>,
+    /// For each worker, what came of its last question to the scheduler.
+    pub(super) asked: Vec<Padded<Asked>>,
+    /// Things that happened which the scheduler may answer otherwise after: for each worker, and for all
+    /// others.
+    pub(super) events: Vec<Padded<AtomicU64>>,
+    /// Tasks that were begun and have not ended, and admissions. A task that ends before it is counted makes
+    /// it negative for a moment.
+    pub(super) under_way: AtomicI64,
+    /// Whether the scheduler has failed and is not asked any more.
+    pub(super) is_broken: AtomicBool,
+    /// Where to look first for what it left behind.
+    pub(super) searched: AtomicUsize,
 }
 
 /// No slot.
@@ -71,13 +90,7 @@ const NOTHING: u64 = u64::MAX;
 
 impl<D: Driver> Dynamic<D> {
     /// Prepares the counters of a graph for so many workers.
-    pub fn new(
-        driver: D,
-        n_tasks: usize,
-        n_workers: usize,
-        edges: &[Edge],
-        scheduler: Box<dyn Scheduler>,
-    ) -> Self {
+    pub fn new(driver: D, n_tasks: usize, n_workers: usize, edges: &[Edge], appointed: Appointed) -> Self {
         let (window, distance) = (steps_under_way(edges), longest_distance(edges));
         let n_generations = (window + distance).next_power_of_two();
         let mut successors = vec![Vec::new(); n_tasks];
@@ -87,7 +100,7 @@ impl<D: Driver> Dynamic<D> {
         pairs.sort_unstable();
         pairs.dedup();
         for &(from, to, distance) in &pairs {
-            successors[from as usize].push((to, u64::from(distance)));
+            successors[from as usize].push((to, distance));
             predecessors[to as usize] += 1;
             is_root[to as usize] &= distance > 0;
         }
@@ -106,7 +119,15 @@ impl<D: Driver> Dynamic<D> {
             remaining: (0..n_generations).map(|_| AtomicU32::new(0)).collect(),
             complete: AtomicU64::new(0),
             gate: Mutex::default(),
-            scheduler,
+            released: AtomicU64::new(0),
+            listens: appointed.scheduler.listens(),
+            goes_on: appointed.scheduler.lets_go_on(),
+            appointed,
+            asked: (0..n_workers).map(|_| Padded::default()).collect(),
+            events: (0..=n_workers).map(|_| Padded::default()).collect(),
+            under_way: AtomicI64::new(0),
+            is_broken: AtomicBool::new(false),
+            searched: AtomicUsize::new(0),
             kept: (0..n_workers).map(|_| Padded(AtomicU64::new(NOTHING))).collect(),
         };
         for step in 0..n_generations as u64 {
@@ -136,28 +157,31 @@ impl<D: Driver> Dynamic<D> {
         (step & self.generation_bits) as usize
     }
 
-    fn slot(&self, step: u64, task: usize) -> usize {
+    pub(super) fn slot(&self, step: u64, task: usize) -> usize {
         self.generation(step) * self.n_tasks + task
     }
 
-    fn turn(&self, step: u64) -> usize {
+    pub(super) fn turn(&self, step: u64) -> usize {
         (step & self.turn_bits) as usize
     }
 
     /// Admits what may be admitted.
     fn admit(&self) {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
         let mut gate = lock(&self.gate);
         while gate.admitted < gate.released
             && gate.admitted < self.complete.load(Ordering::Acquire) + self.window
         {
             for &task in &self.roots {
                 if self.count_down(gate.admitted, task) {
-                    self.scheduler.push(task, self.turn(gate.admitted), None);
+                    self.offer(task, gate.admitted, None);
                 }
             }
             gate.admitted += 1;
         }
         drop(gate);
+        self.note(self.kept.len());
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
         self.driver.ring();
     }
 
@@ -169,31 +193,43 @@ impl<D: Driver> Dynamic<D> {
 
     /// Runs a task; returns one that it made ready, for the same worker to go on with.
     fn run(&self, worker: usize, task: TaskId, step: u64) -> Option<(TaskId, u64)> {
+        if self.listens {
+            self.ask(|scheduler| scheduler.started(task, self.turn(step), worker));
+        }
         // SAFETY: we poll for the worker, the step has been admitted, so it was released, and all
-        // predecessors have counted this task down after they ran (`AcqRel`).
+        // predecessors have counted this task down after they ran (`AcqRel`). Whoever made it ready runs it,
+        // or has offered it and it was claimed once.
         match unsafe { self.driver.execute(worker, task, step) } {
-            Outcome::Done => self.end(worker, task, step),
-            Outcome::Later => None,
+            Outcome::Done => self.end((worker, worker), task, step),
+            Outcome::Later => {
+                self.under_way.fetch_add(1, Ordering::SeqCst);
+                None
+            }
         }
     }
 
-    /// A task has ended; returns one that it made ready.
-    fn end(&self, worker: usize, task: TaskId, step: u64) -> Option<(TaskId, u64)> {
+    /// A task of a worker has ended, as somebody notes; returns one that it made ready.
+    #[inline(always)]
+    fn end(&self, (worker, noted_by): (usize, usize), task: TaskId, step: u64) -> Option<(TaskId, u64)> {
+        if self.listens {
+            self.ask(|scheduler| scheduler.ended(task, self.turn(step), worker));
+        }
         let mut next = None;
-        let mut offered = false;
+        let mut is_news = self.listens;
         for &(successor, distance) in &self.successors[task as usize] {
-            let step = step + distance;
+            let step = step + u64::from(distance);
             if !self.count_down(step, successor) {
                 continue;
             }
-            if next.is_none() && self.scheduler.may_run(worker, successor) {
+            if self.goes_on && next.is_none() && self.appointed.allowed.may(successor, worker) {
                 next = Some((successor, step));
             } else {
-                self.scheduler.push(successor, self.turn(step), Some(worker));
-                offered = true;
+                self.offer(successor, step, Some(worker));
+                is_news = true;
             }
         }
-        if offered {
+        if is_news {
+            self.note(noted_by);
             self.driver.ring();
         }
         self.finish_one(step);
@@ -203,12 +239,15 @@ impl<D: Driver> Dynamic<D> {
     /// A task that was begun has ended. What it made ready waits for the worker, which is polled next, or
     /// goes to the scheduler.
     pub fn complete(&self, worker: usize, task: TaskId, step: u64) {
-        let Some((next, of)) = self.end(worker, task, step) else { return };
-        let slot = self.slot(of, next as usize) as u64;
-        let kept = &self.kept[worker].0;
-        if kept.compare_exchange(NOTHING, slot, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.scheduler.push(next, self.turn(of), Some(worker));
+        let others = self.kept.len();
+        if let Some((next, of)) = self.end((worker, others), task, step) {
+            let (kept, slot) = (&self.kept[worker].0, self.slot(of, next as usize) as u64);
+            if kept.compare_exchange(NOTHING, slot, Ordering::Release, Ordering::Relaxed).is_err() {
+                self.offer(next, of, Some(worker));
+            }
         }
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.note(others);
         self.driver.ring();
     }
 
@@ -224,8 +263,13 @@ impl<D: Driver> Dynamic<D> {
         Some(((slot % n_tasks) as TaskId, self.step_of(slot / n_tasks, self.generation_bits)))
     }
 
+    /// Steps that are complete.
+    pub(super) fn n_complete(&self) -> u64 {
+        self.complete.load(Ordering::Relaxed)
+    }
+
     /// The step under way whose number has these last bits: that of a task that was taken and has not run.
-    fn step_of(&self, last: u64, bits: u64) -> u64 {
+    pub(super) fn step_of(&self, last: u64, bits: u64) -> u64 {
         let complete = self.complete.load(Ordering::Acquire);
         complete + (last.wrapping_sub(complete) & bits)
     }
@@ -254,6 +298,7 @@ impl<D: Driver> Dynamic<D> {
         while self.driver.has_room(worker)
             && let Some(taken) = self.take_kept(worker).or_else(|| self.take(worker))
         {
+            self.asked[worker].0.is_given_something();
             let mut next = Some(taken);
             while let Some((task, step)) = next {
                 next = self.run(worker, task, step);
@@ -263,26 +308,17 @@ impl<D: Driver> Dynamic<D> {
         ran
     }
 
-    /// A task that the scheduler has for this worker.
-    fn take(&self, worker: usize) -> Option<(TaskId, u64)> {
-        if self.driver.hand(worker) != worker {
-            return None;
-        }
-        let oldest = self.turn(self.complete.load(Ordering::Relaxed));
-        let (task, turn) = self.scheduler.pop(worker, oldest)?;
-        Some((task, self.step_of(turn as u64, self.turn_bits)))
-    }
-
     /// See [`Progress::has_work`](super::Progress::has_work).
     pub fn has_work(&self, worker: usize) -> bool {
         let is_kept = || self.kept[worker].0.load(Ordering::Relaxed) != NOTHING;
-        let is_ready = || self.driver.hand(worker) == worker && self.scheduler.has_ready(worker);
-        self.driver.has_room(worker) && (is_kept() || is_ready())
+        let may_ask = || self.driver.hand(worker) == worker && self.may_be_given_something(worker);
+        self.driver.has_room(worker) && (is_kept() || may_ask())
     }
 
     /// See [`Progress::release`](super::Progress::release).
     pub fn release(&self, step: u64) {
         lock(&self.gate).released = step;
+        self.released.store(step, Ordering::Release);
         self.admit();
     }
 
@@ -300,12 +336,12 @@ impl<D: Driver> Dynamic<D> {
         let mut predecessors = vec![Vec::new(); self.n_tasks];
         for (task, successors) in self.successors.iter().enumerate() {
             for &(successor, distance) in successors {
-                predecessors[successor as usize].push((task, distance));
+                predecessors[successor as usize].push((task, u64::from(distance)));
             }
         }
         let waits = |task: usize, step: u64| {
             (complete..admitted).contains(&step)
-                && self.pending[self.slot(step, task)].load(Ordering::Acquire) > 0
+                && (1..OFFERED).contains(&self.pending[self.slot(step, task)].load(Ordering::Acquire))
         };
         let runs = |task: usize, step: u64| {
             let mut running = doing.iter().filter_map(|doing| doing.running);

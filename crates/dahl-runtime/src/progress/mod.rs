@@ -8,8 +8,8 @@
 //! ([`Progress::complete`]).
 //!
 //! Each rule exists once: `replay.rs` walks planned lists (`lists.rs` makes them from placement and edges),
-//! `dynamic.rs` counts down predecessors and hands ready tasks to a [scheduler](crate::schedule),
-//! `coherence.rs` knows which memory has a valid copy of what.
+//! `dynamic.rs` counts down predecessors, `offers.rs` hands ready tasks to a [scheduler](crate::schedule) and
+//! checks what it returns, `coherence.rs` knows which memory has a valid copy of what.
 //!
 //! Invariant: a node of a released step is executed once, when everything that it waits for has ended, and
 //! everybody who sees that it has ended sees what it wrote.
@@ -17,13 +17,17 @@
 mod lists;
 mod replay;
 mod dynamic;
+mod offers;
+mod fault;
 mod coherence;
 
 pub(crate) use coherence::{Coherence, Stale};
 pub(crate) use dynamic::Dynamic;
+pub(crate) use fault::Fault;
 pub(crate) use replay::Replay;
 
 use crate::graph::TaskId;
+use crate::machine::MemoryId;
 
 /// What came of an order to execute a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,15 @@ pub(crate) enum Outcome {
 /// Who executes what may be executed, and hears of what follows from it. Its methods are called by whoever
 /// polls or completes.
 pub(crate) trait Driver {
+    /// Whether every worker hears at once of what has ended.
+    const IS_HEARD_AT_ONCE: bool = true;
+
+    /// Whether a worker has heard that a node of a planned order has ended, which it has; asked where that
+    /// takes time.
+    fn has_heard(&self, _worker: usize, _node: TaskId, _step: u64) -> bool {
+        true
+    }
+
     /// Whether a worker can be given one more node. One whose answer was no is polled again when it has room.
     fn has_room(&self, worker: usize) -> bool;
 
@@ -69,6 +82,13 @@ pub(crate) trait Driver {
 
     /// The task that a node is, or that a copy is made before.
     fn task_of(&self, node: TaskId) -> TaskId;
+
+    /// Calls `each` with every piece of data that a task of a step reads and that is not in a memory: a
+    /// memory that has it, and its bytes.
+    fn missing(&self, task: TaskId, step: u64, memory: MemoryId, each: &mut dyn FnMut(MemoryId, usize));
+
+    /// The scheduler has broken a rule: what is executed from here on is passed over.
+    fn fail(&self, fault: Fault);
 }
 
 /// A graph under execution.

@@ -30,6 +30,8 @@
 use super::lists::{Entry, FIXED, Lists, Loose, Wait};
 use super::{Blocked, Doing, Driver, Outcome};
 use crate::graph::{Edge, TaskId};
+use crate::machine::MemoryId;
+use crate::schedule::Allowed;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, Padded, lock, try_lock};
 
@@ -88,9 +90,9 @@ pub(crate) struct Replay<D> {
     floats: Vec<Float>,
     /// The worker and the position of each node.
     homes: Vec<(u32, u32)>,
-    /// Of each worker, the first that may execute the same tasks: it has the same memory, and runs the same
-    /// code.
-    peers: Vec<usize>,
+    /// The memory of each worker.
+    memories: Vec<MemoryId>,
+    allowed: Allowed,
     tracks: Vec<Padded<Mutex<Track>>>,
     tails: Vec<Padded<Mutex<Tail>>>,
     clocks: Vec<Padded<AtomicU64>>,
@@ -99,14 +101,15 @@ pub(crate) struct Replay<D> {
 }
 
 impl<D: Driver> Replay<D> {
-    /// The lists of workers, of each of which is given the first that is its peer. Of `floating` tasks, which
-    /// are in ascending order, the place in the list orders nothing.
+    /// The lists of workers that compute in these memories. Of `floating` tasks, which are in ascending
+    /// order, the place in the list orders nothing, and others take over what they may execute.
     pub fn new(
         driver: D,
         order: &[Vec<TaskId>],
         floating: &[TaskId],
         edges: &[Edge],
-        peers: Vec<usize>,
+        memories: Vec<MemoryId>,
+        allowed: Allowed,
     ) -> Self {
         let Lists { lists, floats, waits, homes } = Lists::new(order, floating, edges);
         Replay {
@@ -114,7 +117,8 @@ impl<D: Driver> Replay<D> {
             waits,
             floats: floats.into_iter().map(Float::new).collect(),
             homes,
-            peers,
+            memories,
+            allowed,
             tracks: lists.iter().map(|_| Padded::default()).collect(),
             tails: lists.iter().map(|_| Padded::default()).collect(),
             clocks: lists.iter().map(|_| Padded::default()).collect(),
@@ -128,17 +132,22 @@ impl<D: Driver> Replay<D> {
         &self.driver
     }
 
+    /// Whether what a worker waits for in a step has happened, and it knows.
     #[inline(always)]
-    fn is_met(&self, wait: &Wait, step: u64) -> bool {
+    fn is_met(&self, wait: &Wait, by: usize, step: u64) -> bool {
         match *wait {
             Wait::Clock { worker, position, distance } => {
-                let (worker, distance) = (worker as usize, u64::from(distance));
-                let before = |step: u64| step * self.lists[worker].len() as u64 + u64::from(position);
-                step < distance || self.clocks[worker].0.load(Ordering::Acquire) > before(step - distance)
+                let Some(step) = step.checked_sub(u64::from(distance)) else { return true };
+                let list = &self.lists[worker as usize];
+                let before = step * list.len() as u64 + u64::from(position);
+                self.clocks[worker as usize].0.load(Ordering::Acquire) > before
+                    && (D::IS_HEARD_AT_ONCE || self.driver.has_heard(by, list[position as usize].node, step))
             }
             Wait::Float { float, distance } => {
-                let distance = u64::from(distance);
-                step < distance || self.floats[float as usize].done.load(Ordering::Acquire) > step - distance
+                let Some(step) = step.checked_sub(u64::from(distance)) else { return true };
+                let float = &self.floats[float as usize];
+                float.done.load(Ordering::Acquire) > step
+                    && (D::IS_HEARD_AT_ONCE || self.driver.has_heard(by, float.node, step))
             }
         }
     }
@@ -149,14 +158,16 @@ impl<D: Driver> Replay<D> {
     }
 
     #[inline(always)]
-    fn are_met(&self, waits: (u32, u32), step: u64) -> bool {
-        self.waits(waits).iter().all(|wait| self.is_met(wait, step))
+    fn are_met(&self, waits: (u32, u32), by: usize, step: u64) -> bool {
+        self.waits(waits).iter().all(|wait| self.is_met(wait, by, step))
     }
 
-    /// Whether a floating task could be executed for a step now.
-    fn is_takeable(&self, float: &Float, step: u64) -> bool {
+    /// Whether a worker could execute a floating task for a step now.
+    fn is_takeable(&self, float: &Float, by: usize, step: u64) -> bool {
         // Its previous execution may still be under way, on the worker that took it.
-        float.done.load(Ordering::Acquire) == step && self.are_met(float.waits, step)
+        let is_free = float.done.load(Ordering::Acquire) == step
+            && (D::IS_HEARD_AT_ONCE || step == 0 || self.driver.has_heard(by, float.node, step - 1));
+        is_free && self.are_met(float.waits, by, step)
     }
 
     /// Executes a floating task for a step, unless somebody else has taken it. The step must be released, and
@@ -165,7 +176,7 @@ impl<D: Driver> Replay<D> {
         if float.claimed.0.load(Ordering::Relaxed) != step {
             return Take::Gone;
         }
-        if !self.is_takeable(float, step) {
+        if !self.is_takeable(float, worker, step) {
             return Take::NotReady;
         }
         if float.claimed.0.compare_exchange(step, step + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
@@ -201,8 +212,9 @@ impl<D: Driver> Replay<D> {
 
     /// The floating tasks that a worker may take over.
     fn floats_for(&self, worker: usize) -> impl Iterator<Item = &Float> {
-        let peer = self.peers[worker];
-        self.floats.iter().filter(move |float| self.peers[float.home] == peer)
+        let memory = self.memories[worker];
+        let is_near = move |float: &&Float| self.memories[float.home] == memory;
+        self.floats.iter().filter(is_near).filter(move |float| self.allowed.may(float.node, worker))
     }
 
     /// Walks the list of `home` as far as it can be walked now. Returns whether anything was executed.
@@ -228,7 +240,7 @@ impl<D: Driver> Replay<D> {
             for (position, entry) in list.iter().enumerate().skip(track.position) {
                 let is_blocked = !self.driver.has_room(worker)
                     || match entry.float {
-                        FIXED => !self.are_met(entry.waits, track.step),
+                        FIXED => !self.are_met(entry.waits, worker, track.step),
                         float => {
                             self.take(worker, &self.floats[float as usize], track.step) == Take::NotReady
                         }
@@ -334,10 +346,10 @@ impl<D: Driver> Replay<D> {
         }
         let released = self.released.load(Ordering::Acquire);
         let is_ready = |entry: &Entry, step: u64| match entry.float {
-            FIXED => self.are_met(entry.waits, step),
+            FIXED => self.are_met(entry.waits, worker, step),
             float => {
                 let float = &self.floats[float as usize];
-                float.claimed.0.load(Ordering::Relaxed) != step || self.is_takeable(float, step)
+                float.claimed.0.load(Ordering::Relaxed) != step || self.is_takeable(float, worker, step)
             }
         };
         let could_walk = |home: usize| {
@@ -350,7 +362,7 @@ impl<D: Driver> Replay<D> {
         };
         let could_help = |float: &Float| {
             let step = float.claimed.0.load(Ordering::Relaxed);
-            step < released && self.is_takeable(float, step)
+            step < released && self.is_takeable(float, worker, step)
         };
         self.driver.served_by(worker).any(could_walk)
             || self.driver.hand(worker) == worker && self.floats_for(worker).any(could_help)
@@ -416,7 +428,7 @@ impl<D: Driver> Replay<D> {
                         if is_gone { (0, 0) } else { float.waits }
                     }
                 };
-                let unmet = self.waits(waits).iter().filter(|wait| !self.is_met(wait, step));
+                let unmet = self.waits(waits).iter().filter(|wait| !self.is_met(wait, worker, step));
                 unmet.map(|wait| self.awaited(wait, step)).collect()
             };
             // What could be executed has been, so the worker is at the first task that cannot.

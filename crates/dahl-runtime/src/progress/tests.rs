@@ -3,10 +3,12 @@
 
 use super::*;
 use crate::graph::{Edge, EdgeKind};
-use crate::schedule::{Classes, Eager, Scheduler, Steal, n_turns, steps_under_way};
+use crate::machine::{Kind, Machine};
+use crate::schedule::{Allowed, Appointed, Eager, Scheduler, Steal, Whereabouts, n_turns, steps_under_way};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -20,6 +22,8 @@ struct Case {
     /// Decides who is polled, what ends, and what a worker with room does at once.
     seed: u64,
     n_steps: u64,
+    /// Whether not every worker may execute every task, where the order is open.
+    is_choosy: bool,
 }
 
 /// Edges within a step lead to later tasks, and lists are in ascending order, so that every case can be
@@ -29,7 +33,8 @@ fn cases() -> impl Strategy<Value = Case> {
         let edges = prop::collection::vec((0..n_tasks, 0..n_tasks, 0_u32..3), 0..2 * n_tasks);
         let tasks = prop::collection::vec((0..n_workers, any::<bool>()), n_tasks);
         let rooms = prop::collection::vec(0_usize..4, n_workers);
-        (edges, tasks, rooms, any::<u64>(), 1_u64..6).prop_map(move |(edges, tasks, rooms, seed, n_steps)| {
+        let others = (any::<u64>(), 1_u64..6, any::<bool>());
+        (edges, tasks, rooms, others).prop_map(move |(edges, tasks, rooms, (seed, n_steps, is_choosy))| {
             let edge = |(a, b, distance): (usize, usize, u32)| {
                 let (from, to) = if distance == 0 { (a.min(b), a.max(b)) } else { (a, b) };
                 Edge { from: from as TaskId, to: to as TaskId, distance, kind: EdgeKind::Data }
@@ -46,6 +51,7 @@ fn cases() -> impl Strategy<Value = Case> {
                 rooms,
                 seed,
                 n_steps,
+                is_choosy,
             }
         })
     })
@@ -59,6 +65,7 @@ struct State {
     begun: Vec<Vec<Option<usize>>>,
     ended: Vec<Vec<bool>>,
     random: u64,
+    fault: Option<String>,
 }
 
 impl State {
@@ -85,6 +92,7 @@ impl Driver for Queues<'_> {
         let mut state = self.state.borrow_mut();
         let before = state.begun[step as usize][node as usize].replace(worker);
         assert!(before.is_none(), "{node} of step {step} is executed twice");
+        assert!(self.is_planned || state.fault.is_some() || self.case.allowed().may(node, worker));
         let is_fixed = |task: TaskId| self.is_planned && !self.case.floating.contains(&task);
         let mut needs_queue = false;
         for edge in self.case.edges.iter().filter(|edge| edge.to == node) {
@@ -128,6 +136,12 @@ impl Driver for Queues<'_> {
     fn task_of(&self, node: TaskId) -> TaskId {
         node
     }
+
+    fn missing(&self, _: TaskId, _: u64, _: MemoryId, _: &mut dyn FnMut(MemoryId, usize)) {}
+
+    fn fail(&self, fault: Fault) {
+        self.state.borrow_mut().fault.get_or_insert(fault.error(|task| format!("task {task}")).to_string());
+    }
 }
 
 impl Case {
@@ -138,17 +152,38 @@ impl Case {
             begun: vec![vec![None; n]; steps],
             ended: vec![vec![false; n]; steps],
             random: self.seed,
+            fault: None,
         };
         Queues { case: self, is_planned, state: RefCell::new(state) }
     }
 
-    fn dynamic(&self, scheduler: Box<dyn Scheduler>) -> Progress<Queues<'_>> {
-        let driver = self.queues(false);
-        Progress::Dynamic(Dynamic::new(driver, self.n_tasks, self.rooms.len(), &self.edges, scheduler))
+    /// As many units as there are workers; every other one is of another kind.
+    fn machine(&self) -> Machine {
+        let odd = (1..self.rooms.len()).step_by(2);
+        odd.fold(Machine::with_workers(self.rooms.len()), |machine, unit| {
+            machine.with_kind(unit, Kind::cpu().named("odd"))
+        })
     }
 
-    /// Polls and completes in a random order until everything is over.
-    fn run(&self, progress: &Progress<Queues<'_>>) {
+    /// Some tasks are for one of the kinds.
+    fn allowed(&self) -> Allowed {
+        let may = |task: TaskId, kind: usize| match (self.is_choosy, task % 3) {
+            (true, 0) => kind == 0,
+            (true, 1) => kind == 1 || self.rooms.len() == 1,
+            _ => true,
+        };
+        Allowed::new(&self.machine(), self.n_tasks, may).expect("there is a unit for every task")
+    }
+
+    fn dynamic(&self, scheduler: Box<dyn Scheduler>) -> Progress<Queues<'_>> {
+        let driver = self.queues(false);
+        let appointed = Appointed { name: "test".into(), scheduler, allowed: Arc::new(self.allowed()) };
+        Progress::Dynamic(Dynamic::new(driver, self.n_tasks, self.rooms.len(), &self.edges, appointed))
+    }
+
+    /// Polls and completes in a random order until everything is over. With an exact scheduler, whoever has
+    /// work finds it.
+    fn run(&self, progress: &Progress<Queues<'_>>, is_exact: bool) {
         let n_workers = self.rooms.len();
         let mut released = 0;
         let mut idle = 0;
@@ -164,7 +199,7 @@ impl Case {
             let worker = draw(n_workers);
             let could_work = progress.has_work(worker);
             let polled = progress.poll(worker);
-            assert!(polled || !could_work, "worker {worker} had something to do");
+            assert!(polled || !could_work || !is_exact, "worker {worker} had something to do");
             if polled {
                 idle = 0;
             }
@@ -186,18 +221,72 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn replay_executes_everything_once_and_in_time(case in cases()) {
-        let peers = vec![0; case.rooms.len()];
-        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, peers);
-        case.run(&Progress::Replay(replay));
+        let memories = vec![0; case.rooms.len()];
+        let replay = Replay::new(case.queues(true), &case.order, &case.floating, &case.edges, memories, Allowed::all());
+        case.run(&Progress::Replay(replay), true);
     }
 
     #[test]
     fn an_open_order_executes_everything_once_and_in_time(case in cases()) {
         let n_turns = n_turns(steps_under_way(&case.edges));
         let priorities: Vec<f64> = (0..case.n_tasks).map(|task| (task * 7 % 5) as f64).collect();
-        let classes = Classes::one(priorities.len(), case.rooms.len());
-        case.run(&case.dynamic(Box::new(Eager::new(&priorities, classes.clone(), n_turns))));
+        let (machine, allowed) = (case.machine(), case.allowed());
+        case.run(&case.dynamic(Box::new(Eager::new(&priorities, n_turns).among(&allowed, &machine))), true);
         let homes = (0..case.n_tasks).map(|task| task % case.rooms.len()).collect();
-        case.run(&case.dynamic(Box::new(Steal::new(&priorities, classes, homes, case.rooms.len(), n_turns))));
+        let steal = Steal::new(&priorities, homes, case.rooms.len(), n_turns).among(&allowed, &machine);
+        case.run(&case.dynamic(Box::new(steal)), true);
+    }
+
+    #[test]
+    fn whatever_a_scheduler_does_wrong_ends_the_run_and_nothing_hangs(case in cases(), wrong in 0..5_usize) {
+        let case = Case { is_choosy: false, ..case };
+        let (n_tasks, n_turns) = (case.n_tasks, n_turns(steps_under_way(&case.edges)));
+        let careless = Careless { wrong, n_tasks, n_turns, ready: Mutex::default() };
+        let progress = case.dynamic(Box::new(careless));
+        case.run(&progress, false);
+        let fault = progress.driver().state.borrow().fault.clone();
+        let expected: &[&str] = match wrong {
+            0 | 1 => &["twice", "not ready"],
+            2 => &["and there are"],
+            3 => &["keeps"],
+            _ => &["panicked: careless"],
+        };
+        match fault {
+            Some(fault) => {
+                let is_expected = expected.iter().any(|expected| fault.contains(expected));
+                prop_assert!(fault.starts_with("the scheduler test ") && is_expected, "{}", fault);
+            }
+            // With a single task nothing can be returned too early, or again before the run is over.
+            None => prop_assert!(wrong < 2 && (n_tasks == 1 || case.edges.is_empty())),
+        }
+    }
+}
+
+/// A scheduler that makes a mistake.
+struct Careless {
+    wrong: usize,
+    n_tasks: usize,
+    n_turns: usize,
+    ready: Mutex<Vec<(TaskId, usize)>>,
+}
+
+impl Scheduler for Careless {
+    fn ready(&self, task: TaskId, turn: usize, _by: Option<usize>, _data: &dyn Whereabouts) {
+        self.ready.lock().unwrap().push((task, turn));
+    }
+
+    fn take(&self, _worker: usize, oldest: usize, _data: &dyn Whereabouts) -> Option<(TaskId, usize)> {
+        let mut ready = self.ready.lock().unwrap();
+        let first = *ready.first()?;
+        match self.wrong {
+            0 => Some(first),
+            1 => {
+                let mut tasks = (0..self.n_tasks as TaskId).map(|task| (task, oldest));
+                tasks.find(|task| !ready.contains(task)).or_else(|| ready.pop())
+            }
+            2 => Some((0, self.n_turns)),
+            3 => None,
+            _ => panic!("careless"),
+        }
     }
 }

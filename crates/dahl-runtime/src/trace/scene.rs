@@ -140,7 +140,7 @@ impl Scene {
         let mut scene = Scene { dispatch, ..Scene::of_machine(machine) };
         scene.scopes = lowered.scopes.clone();
         scene.tasks = lowered.tasks.iter().enumerate().map(task).collect();
-        scene.edges = plan.task_edges(lowered, false);
+        scene.edges = plan.task_edges(lowered);
         if scene.memories.len() > 1 {
             let blocks = lowered.blocks().blocks;
             scene.blocks.extend(blocks.iter().map(|block| {

@@ -35,7 +35,14 @@ fn one_worker_takes_the_sum_of_its_tasks_and_what_the_runtime_adds() {
         let found = predict(&turn.lowered, &plan, &machine, &even(&turn, 1, 1e-6), costs).expect("predicted");
         let step = n as f64 * 1.1e-6;
         assert!((found.step_seconds / step - 1.0).abs() < 1e-9, "{found:?}");
-        assert!((found.first_step_seconds / step - 1.0).abs() < 1e-9);
+        // Where the order is open, a worker goes on with what it made ready, also if that is of the next
+        // step.
+        let first = found.first_step_seconds / step;
+        assert!(if plan.placement().is_some() {
+            (first - 1.0).abs() < 1e-9
+        } else {
+            (1.0..2.0).contains(&first)
+        });
         assert!((found.busy[0] - 1.0 / 1.1).abs() < 1e-9);
         assert_eq!(found.bases, Bases { history: n, ..Bases::default() });
         // The path is all that the worker does in a step, one after the other.

@@ -9,7 +9,7 @@ use dahl_runtime::graph::CutOptions;
 use dahl_runtime::graph::{Graph, StateId, Var};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
-use dahl_runtime::schedule::SchedulerKind;
+use dahl_runtime::schedule::{Policy, SchedulerKind};
 use std::sync::Arc;
 
 pub const STEPS: u64 = 6;
@@ -54,8 +54,12 @@ impl Case {
     }
 
     pub fn open(&self) -> Planned {
+        self.open_by(SchedulerKind::Steal.into())
+    }
+
+    pub fn open_by(&self, policy: Policy) -> Planned {
         Planned::new(&self.graph, &options(), |lowered| {
-            Plan::open(lowered, &Machine::with_workers(2), SchedulerKind::Steal)
+            Plan::open(lowered, &Machine::with_workers(2), policy)
         })
         .unwrap()
     }

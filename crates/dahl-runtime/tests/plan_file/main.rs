@@ -13,6 +13,7 @@ use dahl_runtime::ErrorKind;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::{HOST, Machine};
 use dahl_runtime::plan::{Plan, PlanFile, Planned};
+use dahl_runtime::schedule::{Eager, Policy, Scheduler, Setting};
 use kernels::SHIFT;
 
 /// The text with the first line that begins with `start` replaced, and the number of that line.
@@ -68,6 +69,27 @@ fn a_plan_is_written_read_and_executed_to_the_letter() {
         assert_eq!(seen, expected);
         assert!(follows(&text, &tasks), "{text}{tasks:?}");
     }
+}
+
+#[test]
+fn a_plan_names_a_scheduler_that_somebody_must_provide() {
+    let case = Case::new(8);
+    let machine = Machine::with_workers(2);
+    let make = |setting: &Setting<'_>| -> Box<dyn Scheduler> {
+        let priorities = vec![0.0; setting.lowered.tasks().len()];
+        Box::new(Eager::new(&priorities, setting.n_turns))
+    };
+    let policy = Policy::new("mine", make);
+    let planned = case.open_by(policy.clone());
+    let mut file = PlanFile::new("heuristic");
+    file.add("a step", &case.graph, &planned, &machine).unwrap();
+    let text = file.to_string();
+    assert!(text.contains("\norder mine\n"));
+    refused(&text, &["nobody provides a scheduler 'mine'", "fixed, eager, steal", "line "]);
+    let mut read = PlanFile::parse("p.plan", &text).unwrap();
+    read.provide(policy);
+    let read = read.plan("a step", &case.graph, &machine).unwrap();
+    assert_eq!(case.run(&pool(2), &read).0, case.run(&pool(1), &case.planned(1)).0);
 }
 
 #[test]

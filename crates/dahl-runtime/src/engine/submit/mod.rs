@@ -11,6 +11,11 @@
 //! Kernels that need scratch find it with their worker: whoever is the first to submit a task that needs more
 //! than there is makes it for all workers, and each takes its own before it executes such a task.
 //!
+//! The rules of `../../progress/` are not these: they count down a graph whose tasks, edges and steps are
+//! known before it runs, and here neither tasks nor successors are known until somebody submits them, so that
+//! a slot has its counter and its successors in itself and is used again. There is no scheduler to be checked
+//! either: ready tasks are taken in order.
+//!
 //! Every wake-up goes through a [`Bell`]: the pool's, after something became ready; `done`, after a task
 //! finished that a thread had marked as watched.
 

@@ -21,6 +21,7 @@ use crate::graph::{ArrayInfo, BufferKind, Graph, Lowered, Recorded, TaskId, lowe
 use crate::graph::{Cut, PerTile, TaskCut};
 use crate::hash::Fingerprint;
 use crate::machine::{Kind, Machine, MemoryId};
+use crate::schedule::{Policy, SchedulerKind};
 use crate::shape::Layout;
 use crate::words::escaped;
 use std::collections::BTreeMap;
@@ -33,8 +34,14 @@ const OTHER_GRAPH: &str =
     "the plan was made for another graph; make a new one, or run it with the settings it was made with";
 
 /// The plan that a record describes.
-pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &Machine) -> Result<Planned> {
-    let checker = Checker { source, record };
+pub(super) fn check(
+    source: &str,
+    record: &StepRecord,
+    graph: &Graph,
+    machine: &Machine,
+    policies: &[Policy],
+) -> Result<Planned> {
+    let checker = Checker { source, record, policies };
     let cut = checker.cut(graph)?;
     let at_step = |error| refuse(source, record.line, format!("step {}: {error}", record.name));
     let lowered = lower(graph, &cut).map_err(at_step)?;
@@ -75,6 +82,7 @@ pub(super) fn check(source: &str, record: &StepRecord, graph: &Graph, machine: &
 struct Checker<'a> {
     source: &'a str,
     record: &'a StepRecord,
+    policies: &'a [Policy],
 }
 
 impl Checker<'_> {
@@ -212,6 +220,20 @@ impl Checker<'_> {
         }
     }
 
+    /// The scheduler of this name.
+    fn policy(&self, line: usize, name: &str) -> Result<Policy> {
+        let mut known = self.policies.iter().cloned().chain(SchedulerKind::ALL.map(Policy::from));
+        if let Some(policy) = known.find(|policy| escaped(policy.name()) == name) {
+            return Ok(policy);
+        }
+        let known: Vec<&str> = self.policies.iter().map(Policy::name).collect();
+        let known = [&["fixed", "eager", "steal"], &known[..]].concat().join(", ");
+        self.refuse(
+            line,
+            format!("nobody provides a scheduler '{name}', only {known}: write one of these, or provide it"),
+        )
+    }
+
     /// Checks that the machine is the one that was planned for. Units and order, or the scheduler.
     fn order(&self, lowered: &Lowered, machine: &Machine) -> Result<Order> {
         let (memories, line) = &self.record.machine;
@@ -228,7 +250,7 @@ impl Checker<'_> {
         }
         let runs = match &self.record.order {
             OrderRecord::Fixed(runs) => runs,
-            OrderRecord::Open(policy) => return Ok(Order::Open(*policy)),
+            OrderRecord::Open(line, name) => return Ok(Order::Open(self.policy(*line, name)?)),
         };
         let tasks = lowered.tasks();
         let (mut order, mut sequence) = (vec![Vec::new(); memories.len()], Vec::new());

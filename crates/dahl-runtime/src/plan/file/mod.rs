@@ -15,7 +15,7 @@
 //! codes cuda                                   other codes than that of cores for which tasks were fused
 //! versions 4 3                                 each array that has several versions, and how many
 //! age 7 0 2                                    each argument of a task that is read as it was steps ago
-//! order fixed                                  or a scheduler, eager or steal, and no run lines
+//! order fixed                                  or the name of a scheduler, such as eager, and no run lines
 //! run 17 conv2d 2/4 on 0                       each task that lowering makes of them, and its unit
 //! copy conv.0 0..8192 from 0 to 1 before 18    each copy between memories, made by the unit of task 18
 //! buffer 12 conv.0 8192 bytes at 65536         each buffer that lowering makes, and its offset; `in 0`
@@ -58,6 +58,7 @@ use crate::file;
 use crate::graph::{Graph, Prospect};
 use crate::hash::Fingerprint;
 use crate::machine::Machine;
+use crate::schedule::Policy;
 use crate::shown;
 use crate::words::escaped;
 use record::StepRecord;
@@ -81,6 +82,8 @@ pub struct PlanFile {
     /// The hash that the file says it has.
     stored: Option<Fingerprint>,
     steps: Vec<StepRecord>,
+    /// Schedulers that plans may name beside the built-in ones.
+    policies: Vec<Policy>,
 }
 
 impl PlanFile {
@@ -100,6 +103,11 @@ impl PlanFile {
         }
         self.steps.push(record);
         Ok(())
+    }
+
+    /// Lets plans with an open order name this scheduler, beside those that are built in.
+    pub fn provide(&mut self, policy: Policy) {
+        self.policies.push(policy);
     }
 
     /// Reads a file.
@@ -138,7 +146,7 @@ impl PlanFile {
             );
             return Err(Error::new(ErrorKind::Plan, message));
         };
-        check::check(&self.source, record, graph, machine)
+        check::check(&self.source, record, graph, machine, &self.policies)
     }
 
     /// Whether the plan of a step has fused tasks; none if there is no plan for it. A plan is for the graph

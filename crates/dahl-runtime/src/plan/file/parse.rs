@@ -9,7 +9,6 @@ use super::{PlanFile, VERSIONS, refuse};
 use crate::error::Result;
 use crate::hash::Fingerprint;
 use crate::machine::MemoryId;
-use crate::schedule::SchedulerKind;
 use crate::shape::Layout;
 use std::str::{FromStr, SplitWhitespace};
 
@@ -86,8 +85,8 @@ struct Draft {
     fused: Vec<FusedRecord>,
     codes: Option<Vec<String>>,
     past: Vec<PastRecord>,
-    /// The scheduler, if the order is not fixed.
-    order: Option<Option<SchedulerKind>>,
+    /// The line and the name of the scheduler, if the order is not fixed.
+    order: Option<Option<(usize, String)>>,
     runs: Vec<RunRecord>,
     copies: Vec<CopyRecord>,
     buffers: Vec<BufferRecord>,
@@ -173,14 +172,9 @@ impl Draft {
                 Ok(())
             }
             "order" => {
-                let policy = match words.word("fixed, eager or steal")? {
+                let policy = match words.word("fixed, or the name of a scheduler")? {
                     "fixed" => None,
-                    name => match SchedulerKind::ALL.into_iter().find(|policy| policy.to_string() == name) {
-                        Some(policy) => Some(policy),
-                        None => {
-                            return words.refuse(format!("expected fixed, eager or steal, found '{name}'"));
-                        }
-                    },
+                    name => Some((line, name.to_string())),
                 };
                 words.once(&mut self.order, policy, "order")
             }
@@ -256,12 +250,12 @@ impl Draft {
             return Err(missing("memory"));
         }
         let policy = self.order.ok_or_else(|| missing("order"))?;
-        if let (Some(_), Some(run)) = (policy, runs.first()) {
+        if let (Some(_), Some(run)) = (&policy, runs.first()) {
             let message =
                 "the order is open, so no task can have a unit: write 'order fixed' or remove the run lines";
             return Err(refuse(source, run.line, message));
         }
-        let order = policy.map_or(OrderRecord::Fixed(runs), OrderRecord::Open);
+        let order = policy.map_or(OrderRecord::Fixed(runs), |(line, name)| OrderRecord::Open(line, name));
         let codes = self.codes.unwrap_or_default();
         Ok(StepRecord {
             name,

@@ -7,7 +7,6 @@ use crate::graph::{ArrayInfo, Block, Graph, Lowered, Recorded, Task};
 use crate::graph::{Cut, TaskCut};
 use crate::hash::Fingerprint;
 use crate::machine::{Machine, MemoryId};
-use crate::schedule::SchedulerKind;
 use crate::shape::Layout;
 use crate::words::escaped;
 use std::fmt;
@@ -103,7 +102,8 @@ pub(super) struct PastRecord {
 pub(super) enum OrderRecord {
     /// The lowered tasks in sequence.
     Fixed(Vec<RunRecord>),
-    Open(SchedulerKind),
+    /// The line, and the scheduler's name.
+    Open(usize, String),
 }
 
 /// `run 17 conv2d 2/4 on 0`, or with `floating` at its end
@@ -252,7 +252,7 @@ impl StepRecord {
         };
         let order = match plan.order() {
             Order::Planned(placement) => OrderRecord::Fixed(runs(placement)),
-            Order::Open(policy) => OrderRecord::Open(*policy),
+            Order::Open(policy) => OrderRecord::Open(line, escaped(policy.name())),
         };
         // One line stands for all memories where they are alike.
         let memories: Vec<(Option<MemoryId>, &MemoryPlan)> = match plan.memories() {
@@ -349,7 +349,7 @@ impl fmt::Display for StepRecord {
         }
         self.past.iter().try_for_each(|past| writeln!(f, "{}", past.identity))?;
         match &self.order {
-            OrderRecord::Open(policy) => writeln!(f, "order {policy}")?,
+            OrderRecord::Open(_, name) => writeln!(f, "order {name}")?,
             OrderRecord::Fixed(runs) => {
                 writeln!(f, "order fixed")?;
                 for RunRecord { task, identity, unit, floats, .. } in runs {
