@@ -220,10 +220,9 @@ impl Scheduler for Fifo {
 }
 
 fn fifo(turn: &Turn, machine: &Machine, left: usize) -> Plan {
-    let make = move |_: &_| -> Box<dyn Scheduler> {
-        Box::new(Fifo { ready: Mutex::default(), left: Mutex::new(left) })
-    };
-    Plan::open(&turn.lowered, machine, Policy::new("fifo", make)).unwrap()
+    let policy =
+        Policy::new("fifo", move |_| Box::new(Fifo { ready: Mutex::default(), left: Mutex::new(left) }));
+    Plan::open(&turn.lowered, machine, policy).unwrap()
 }
 
 #[test]

@@ -311,8 +311,7 @@ impl<D: Driver> Dynamic<D> {
     /// See [`Progress::has_work`](super::Progress::has_work).
     pub fn has_work(&self, worker: usize) -> bool {
         let is_kept = || self.kept[worker].0.load(Ordering::Relaxed) != NOTHING;
-        let may_ask = || self.driver.hand(worker) == worker && self.may_be_given_something(worker);
-        self.driver.has_room(worker) && (is_kept() || may_ask())
+        self.driver.has_room(worker) && (is_kept() || self.may_be_given_something(worker))
     }
 
     /// See [`Progress::release`](super::Progress::release).

@@ -38,11 +38,14 @@ pub(super) struct Asked {
     refused: AtomicU64,
     /// Whether it is to note that it was refused, because it would fall asleep otherwise.
     is_tired: AtomicBool,
+    /// Whether it was not refused but rested.
+    has_rested: AtomicBool,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Asked { refused: AtomicU64::new(NEVER), is_tired: AtomicBool::new(false) }
+        let (is_tired, has_rested) = (AtomicBool::new(false), AtomicBool::new(false));
+        Asked { refused: AtomicU64::new(NEVER), is_tired, has_rested }
     }
 }
 
@@ -80,6 +83,12 @@ impl<D: Driver> Dynamic<D> {
         }
     }
 
+    /// Whether a worker rests. Only where others take what it might take: a scheduler of somebody else may
+    /// have given it a task that it returns to nobody else.
+    fn is_resting(&self, worker: usize) -> bool {
+        self.appointed.may_rest && self.driver.hand(worker) != worker
+    }
+
     /// Gives a ready task to the scheduler. Whoever offers notes it afterwards, and rings.
     pub(super) fn offer(&self, task: TaskId, step: u64, by: Option<usize>) {
         // Whoever made it ready has seen the ends of all its predecessors, and passes that on by this store.
@@ -105,7 +114,7 @@ impl<D: Driver> Dynamic<D> {
 
     /// A task that the scheduler has for this worker.
     pub(super) fn take(&self, worker: usize) -> Option<(TaskId, u64)> {
-        if self.driver.hand(worker) != worker {
+        if self.is_resting(worker) && !self.is_broken.load(Ordering::Acquire) {
             return None;
         }
         if let Some(task) = self.take_once(worker) {
@@ -173,10 +182,13 @@ impl<D: Driver> Dynamic<D> {
             return self.find_offered().is_some();
         }
         let (asked, events) = (&self.asked[worker].0, self.n_events());
-        if asked.refused.load(Ordering::Relaxed) == events {
+        let is_resting = self.is_resting(worker);
+        let has_rested = asked.has_rested.load(Ordering::Relaxed);
+        asked.has_rested.store(is_resting, Ordering::Relaxed);
+        if asked.refused.load(Ordering::Relaxed) == events && is_resting == has_rested {
             return false;
         }
-        if self.ask(|scheduler| scheduler.has_ready(worker)).unwrap_or(true) {
+        if !is_resting && self.ask(|scheduler| scheduler.has_ready(worker)).unwrap_or(true) {
             asked.is_tired.store(true, Ordering::Relaxed);
             return true;
         }
@@ -189,10 +201,7 @@ impl<D: Driver> Dynamic<D> {
     /// something is offered and nothing is under way.
     #[cold]
     fn look_for_kept(&self, events: u64) {
-        let is_refused = |worker: usize| {
-            let is_resting = self.driver.hand(worker) != worker;
-            is_resting || self.asked[worker].0.refused.load(Ordering::SeqCst) == events
-        };
+        let is_refused = |worker: usize| self.asked[worker].0.refused.load(Ordering::SeqCst) == events;
         let is_quiet = || {
             self.under_way.load(Ordering::SeqCst) == 0
                 && self.n_events() == events

@@ -177,7 +177,8 @@ impl Case {
 
     fn dynamic(&self, scheduler: Box<dyn Scheduler>) -> Progress<Queues<'_>> {
         let driver = self.queues(false);
-        let appointed = Appointed { name: "test".into(), scheduler, allowed: Arc::new(self.allowed()) };
+        let appointed =
+            Appointed { name: "test".into(), scheduler, allowed: Arc::new(self.allowed()), may_rest: false };
         Progress::Dynamic(Dynamic::new(driver, self.n_tasks, self.rooms.len(), &self.edges, appointed))
     }
 

@@ -97,7 +97,8 @@ impl Policy {
             allowed: Arc::clone(&allowed),
             costs: (self.costs)(lowered, machine),
         };
-        Appointed { name: Arc::clone(&self.name), scheduler: (self.make)(&setting), allowed }
+        let (name, scheduler) = (Arc::clone(&self.name), (self.make)(&setting));
+        Appointed { name, scheduler, allowed, may_rest: self.is_built_in }
     }
 }
 
@@ -112,6 +113,8 @@ pub(crate) struct Appointed {
     pub name: Arc<str>,
     pub scheduler: Box<dyn Scheduler>,
     pub allowed: Arc<Allowed>,
+    /// Whether workers may rest, because it gives to any worker what it has.
+    pub may_rest: bool,
 }
 
 /// The schedulers that are built in.

@@ -50,7 +50,7 @@ impl Case {
             0 => Box::new(Eager::new(&priorities, n_turns)),
             _ => Box::new(Steal::new(&priorities, homes, self.n_workers, n_turns)),
         };
-        Appointed { name: "test".into(), scheduler, allowed: Arc::default() }
+        Appointed { name: "test".into(), scheduler, allowed: Arc::default(), may_rest: false }
     }
 
     fn run(&self, n_steps: usize) -> Simulated {
