@@ -4,10 +4,11 @@
 #![cfg(not(feature = "shuttle"))]
 
 mod case;
+mod strict;
 
 use case::{Case, OTHER, machines, other};
 use dahl_runtime::array::Layout;
-use dahl_runtime::engine::Pool;
+use dahl_runtime::engine::{Device, Pool};
 use dahl_runtime::graph::{Cut, CutOptions, Lowered, lower};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::perf::{Costs, Models, predict};
@@ -15,6 +16,7 @@ use dahl_runtime::plan::{Plan, PlanFile, Planned, Schedule};
 use dahl_runtime::schedule::SchedulerKind;
 use proptest::prelude::*;
 use std::sync::Arc;
+use strict::Strict;
 
 /// Half of the samples for the other code, in tiles of their own size.
 const HALVES: &str = "tiles:n=4+other:50%:6 impl:lanes,reference groups:3";
@@ -85,6 +87,20 @@ fn the_same_cut_has_the_same_bits_whoever_executes_it() {
     let pool = Arc::new(Pool::new(&machine).unwrap());
     let cores = planned(&case, "tiles:n=4 impl:lanes,reference groups:3", &machine, Schedule::Replay);
     assert_ne!(case.run(&pool, &cores, odd), expected.unwrap());
+}
+
+#[test]
+fn a_device_need_not_know_what_others_compute() {
+    let case = Case::new([26, 5, 3]);
+    let machine = Machine::with_workers(2).with_unit_apart(1, other());
+    let cores = Arc::new(Pool::new(&machine).unwrap());
+    let expected = case.run(&cores, &planned(&case, HALVES, &machine, Schedule::Fixed), odd);
+    for schedule in Schedule::ALL {
+        let device = Arc::new(Strict::new(OTHER));
+        let pool = Arc::new(Pool::with_devices(&machine, [(1, device as Arc<dyn Device>)]).unwrap());
+        let seen = case.run(&pool, &planned(&case, HALVES, &machine, schedule), odd);
+        assert!(seen.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{schedule:?}");
+    }
 }
 
 #[test]

@@ -48,13 +48,16 @@ impl Later {
                     (OPEN_DEPTH, None, 2 * n_uses.unwrap_or(0))
                 }
             };
-            let executes =
-                |task: usize| workers.as_ref().is_none_or(|workers| workers.get(task) == Some(&unit));
+            // Where the order is open, that is everything in its code.
+            let executes = |id: usize, task: &Task| match &workers {
+                Some(workers) => workers.get(id) == Some(&unit),
+                None => machine.runs(unit, task.code),
+            };
             let ready = |(id, task): (usize, &Task)| {
                 let of_task = |error: Error| {
                     error.in_task(format!("{task:?}")).of_codelet(task.codelet).on_worker(unit)
                 };
-                executes(id).then(|| device.prepare(task).map_err(of_task)).transpose()
+                executes(id, task).then(|| device.prepare(task).map_err(of_task)).transpose()
             };
             let launches = lowered.tasks.iter().enumerate().map(ready).collect::<Result<_>>()?;
             later.resize_with(machine.units.len(), || None);

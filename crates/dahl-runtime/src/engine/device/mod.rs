@@ -84,7 +84,9 @@ pub unsafe trait Device: Send + Sync {
     /// There must be as many bytes at the address, until that is over, and nobody else uses them.
     unsafe fn clear(&self, address: *mut u8, bytes: usize) -> Result<()>;
 
-    /// Enqueues a copy from the host's memory to its own.
+    /// Enqueues a copy from the host's memory to its own. The host's is ordinary memory, not locked to its
+    /// pages: a device that would have to wait for copies from there takes small ones through memory of the
+    /// host that it has locked itself.
     ///
     /// # Safety
     /// At both addresses there must be as many bytes until that is over. Nobody may write the source from the
