@@ -14,6 +14,7 @@ use dahl::runtime::array::{Dtype, Region, Shape};
 use dahl::runtime::codelet::{Call, Codelet, Draw, Sample, Tolerance};
 use dahl::runtime::graph::{Fusion, TaskPattern, Var};
 use dahl::{Error, Result, runtime};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 const FORWARD_32: &[Layout] = &[Lanes(16), RowMajor, Lanes(16)];
@@ -118,7 +119,7 @@ fn images(draw: &mut Draw) -> (Shape, Shape) {
 
 /// Whether the slope applies. A NaN goes through with it.
 fn is_below<T: Float>(x: T) -> bool {
-    !(x > T::default())
+    x.partial_cmp(&T::default()) != Some(Ordering::Greater)
 }
 
 fn forward<T: Float>(call: &Call<'_>) -> runtime::Result<()> {

@@ -17,7 +17,7 @@ fn model(data: &Dataset) -> Sequential {
 }
 
 fn trainer(workers: usize, dtype: Dtype) -> Trainer {
-    let trainer = Trainer::new(&Machine::with_workers(workers)).dtype(dtype).batch(BATCH).epochs(6);
+    let trainer = Trainer::new(&Machine::with_workers(workers)).dtype(dtype).batch(BATCH).epochs(12);
     trainer.optimizer(RmsProp::default()).learning_rate(LearningRate::constant(0.003)).loss(SquaredError)
 }
 
@@ -52,7 +52,7 @@ fn it_learns_to_the_same_bits_under_every_schedule_on_any_number_of_workers() ->
             for schedule in Schedule::ALL {
                 let mut model = model(&data);
                 let report = trainer(workers, dtype).schedule(schedule).fit(&mut model, &data)?;
-                let (begin, end) = (&report.epochs[0], &report.epochs[5]);
+                let (begin, end) = (&report.epochs[0], &report.epochs[11]);
                 assert!(end.loss < 0.5 * begin.loss, "{dtype}: {} to {}", begin.loss, end.loss);
                 assert!(end.test_accuracy > 0.9, "{dtype}: {}", end.test_accuracy);
                 let bits = bits(&model, &report);

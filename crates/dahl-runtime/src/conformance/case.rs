@@ -32,7 +32,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// All cases of a codelet: whole calls and tiles, fresh and accumulating, with and without special values.
+    /// All cases of a codelet: whole calls and tiles, fresh and accumulating, with and without special
+    /// values.
     ///
     /// # Errors
     ///
