@@ -1,13 +1,13 @@
 //! Trying codelets out: every implementation against its reference, in every element type it has.
 //!
 //! All of it follows from a codelet and its [samples](Codelet::samples). Kernels are called on whole arrays
-//! and on tiles, on odd, ragged, single and empty extents, with special values, in windows of larger tiles and
-//! with everything outside of the declared regions poisoned ([`check_calls`]); and as tasks that are cut,
+//! and on tiles, on odd, ragged, single and empty extents, with special values, in windows of larger tiles
+//! and with everything outside of the declared regions poisoned ([`check_calls`]); and as tasks that are cut,
 //! lowered, planned and run ([`check_tilings`]). That a reference is right, nothing here can know: hold it to
 //! examples worked out by hand ([`Prepared`]).
 //!
-//! This is for tests, those of the codelets that come with dahl and those of others alike. What does not agree
-//! is an error, which names the call.
+//! This is for tests, those of the codelets that come with dahl and those of others alike. What does not
+//! agree is an error, which names the call.
 
 mod case;
 mod compare;
@@ -25,13 +25,19 @@ use crate::shape::Dtype;
 ///
 /// ```
 /// use dahl_runtime::array::Dtype;
-/// use dahl_runtime::codelet::{Call, Codelet, Draw, Implementation, Needs, Sample, Tolerance};
+/// use dahl_runtime::codelet::{Call, Codelet, Draw, Implementation, Kernel, Needs, Sample, Tolerance};
 /// use dahl_runtime::conformance;
 ///
-/// static TWICE: Codelet = Codelet::new("twice", "x[..] -> y[..]", 1.0, &[
-///     Implementation { name: "reference", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: twice },
-///     Implementation { name: "sum", version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel: sum },
-/// ])
+/// const fn on_f32(name: &'static str, kernel: Kernel) -> Implementation {
+///     Implementation { name, version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
+/// }
+///
+/// static TWICE: Codelet = Codelet::new(
+///     "twice",
+///     "x[..] -> y[..]",
+///     1.0,
+///     &[on_f32("reference", twice), on_f32("sum", sum)],
+/// )
 /// .samples(|draw: &mut Draw| {
 ///     let shape = draw.shape();
 ///     Sample::new(Tolerance::Exact).real(shape).real(shape)

@@ -1,7 +1,7 @@
 //! The kinds of layers that model files may name.
 //!
-//! A reader of model files is given the kinds it knows as a value. There is no list that a program changes for
-//! all others: two parts of a program may know different layers.
+//! A reader of model files is given the kinds it knows as a value. There is no list that a program changes
+//! for all others: two parts of a program may know different layers.
 
 use super::{AnyLayer, BUILTIN, Settings};
 use crate::error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and
 //! knows nothing of tiles, threads or devices, nor of the layers around it.
 //!
-//! Model files name layers by their [`Kind`]; those that a reader of such files knows are [`Kinds`], which hold
-//! the built-in ones and whatever a program adds. To add a built-in layer, add its file and its line in
+//! Model files name layers by their [`Kind`]; those that a reader of such files knows are [`Kinds`], which
+//! hold the built-in ones and whatever a program adds. To add a built-in layer, add its file and its line in
 //! `BUILTIN`; CONTRIBUTING.md goes through it step by step.
 
 mod avg_pool;
