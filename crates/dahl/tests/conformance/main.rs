@@ -1,7 +1,7 @@
 //! Every implementation of every codelet against its reference, in every element type it has.
 //!
-//! All of it is driven by the list of codelets and their samples. `dahl_runtime::conformance` does the work, as
-//! it does for codelets of others; here it is told of every codelet, and instruction sets are compared.
+//! All of it is driven by the list of codelets and their samples. `dahl_runtime::conformance` does the work,
+//! as it does for codelets of others; here it is told of every codelet, and instruction sets are compared.
 //! `by_hand` holds the references to worked examples.
 
 mod by_hand;
