@@ -4,6 +4,7 @@ use crate::output::{count, warn};
 use anyhow::{Context, Result, ensure};
 use dahl::dataset::{self, Dataset, Kind, Options};
 use dahl::file;
+use dahl::layer::Kinds;
 use dahl::model::{Builtin, Sequential};
 use dahl::train::Checkpoint;
 use dahl_runtime::machine::{Hardware, Machine, n_cores};
@@ -124,14 +125,15 @@ pub struct Described {
 /// Reads what a checkpoint says about itself: its model, and if it was written by `dahl train`, more.
 pub fn describe(checkpoint: &Checkpoint) -> Result<Described> {
     let note = |key: &str| checkpoint.settings.get(&format!("note.{key}"));
-    let model = checkpoint.settings.get(MODEL).context(
-        "the checkpoint does not say of which model it is: dahl eval and dahl predict take it as a file of weights, with --model",
-    )?;
+    ensure!(
+        checkpoint.settings.contains_key(MODEL),
+        "the checkpoint does not say of which model it is: dahl eval and dahl predict take it as a file of weights, with --model"
+    );
     let names = note(CLASS_NAMES);
     let classes: Vec<String> = names
         .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
         .context("the checkpoint has no list of classes")?;
-    let model = Sequential::from_toml(model, "the model of the checkpoint", None, None)?;
+    let model = checkpoint.untrained_model(&Kinds::default())?;
     let (n, n_told) = (classes.len(), model.classes()?);
     ensure!(
         n <= n_told,

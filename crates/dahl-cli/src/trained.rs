@@ -4,14 +4,17 @@
 //! unless `--classes` says how many classes there are: one wrong label would make up dozens.
 
 use crate::open::{self, Described};
+use crate::output::warn;
 use crate::parse::{CLASSES, DtypeArg, classes, image_shape, model, name, path, workers};
 use crate::train::resume;
 use anyhow::{Context, Result, bail};
 use dahl::Trainer;
 use dahl::dataset::{Dataset, Options};
+use dahl::loss;
 use dahl::model::Sequential;
 use dahl::tensors::{self, Tensors};
 use dahl_runtime::array::Dtype;
+use dahl_runtime::shown;
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -77,6 +80,13 @@ impl Trained {
         let checkpoint = open::checkpoint(&args.checkpoint)?;
         let Described { name, mut model, data, classes } = open::describe(&checkpoint)?;
         model.set_tensors(&checkpoint.tensors).with_context(|| args.checkpoint.display().to_string())?;
+        let usual = loss::usual(&model).to_string();
+        if let Some(other) = checkpoint.settings.get("loss").filter(|loss| **loss != usual) {
+            warn(format_args!(
+                "the loss is the {usual}; the model was trained with another, '{}'",
+                shown::name(other)
+            ));
+        }
         let input = model.input();
         let kept = resume::kept(&checkpoint)?;
         let is_kept = args.data.is_none();

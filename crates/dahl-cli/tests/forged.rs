@@ -159,6 +159,28 @@ fn what_a_model_claims_is_compared_with_its_weights() {
 }
 
 #[test]
+fn what_other_programs_brought_along_is_named() {
+    let folder = Folder::new("forged-outside");
+    let genuine = genuine(&folder);
+    let run = forged(&folder, &genuine, |checkpoint| {
+        let model = checkpoint.settings["model"].replace("\"relu\"", "\"prelu\"");
+        set(checkpoint, "model", &model);
+    });
+    for command in [&["train", "--resume", &run][..], &["eval", &run], &["predict", &run, "0"]] {
+        let text = failure(command);
+        assert!(text.contains("unknown layer 'prelu'; layers: avg_pool"), "{text}");
+        assert!(text.contains("use the program that wrote it"), "{text}");
+    }
+    let run = forged(&folder, &genuine, |checkpoint| set(checkpoint, "loss", "squared error"));
+    let text = failure(&["train", "--resume", &run]);
+    assert!(text.contains("loss was 'squared error', now it is 'softmax cross-entropy'"), "{text}");
+    success(&["eval", &run]);
+    let run = forged(&folder, &genuine, |checkpoint| set(checkpoint, "optimizer", "rmsprop"));
+    let text = failure(&["train", "--resume", &run]);
+    assert!(text.contains("optimizer was 'rmsprop', now it is 'sgd'"), "{text}");
+}
+
+#[test]
 fn a_plan_that_cannot_be_executed_is_made_anew() {
     let folder = Folder::new("forged-plans");
     let genuine = genuine(&folder);

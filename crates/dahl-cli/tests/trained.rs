@@ -6,7 +6,7 @@ use command::{Folder, failure, json_lines, success};
 use dahl::Trainer;
 use dahl::dataset;
 use dahl::model::Sequential;
-use dahl::optim::{Decay, LearningRate, Optimizer};
+use dahl::optim::{Decay, LearningRate, Sgd};
 use dahl_runtime::array::Dtype;
 use dahl_runtime::machine::Machine;
 use serde_json::Value;
@@ -305,7 +305,7 @@ fn the_checkpoint_of_a_program_is_tested_used_and_gone_on_with() {
     let (run, data) = (folder.file("run"), dataset::digits());
     let mut model = Sequential::seed(data.shape, data.classes);
     let trainer = Trainer::new(&Machine::with_workers(1)).batch(50).seed(7).dtype(Dtype::F64);
-    let optimizer = Optimizer::Sgd { momentum: 0.8, weight_decay: 0.01, nesterov: false };
+    let optimizer = Sgd { momentum: 0.8, weight_decay: 0.01, nesterov: false };
     let rate = LearningRate { base: 0.03, warm_up: 4, decay: Decay::Steps { every: 20, factor: 0.5 } };
     let trainer = trainer.optimizer(optimizer).learning_rate(rate);
     let report = trainer.clone().epochs(1).checkpoint(&run, None).fit(&mut model, &data).expect("trained");

@@ -6,15 +6,9 @@ use dahl_runtime::array::Element;
 use dahl_runtime::codelet::{Call, Pieces, PiecesMut, View, ViewMut};
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// An element type that operations compute in: `f32` or `f64`.
-pub trait Float: Element {
-    /// The nearest value of this type.
-    fn from_f64(value: f64) -> Self;
-}
-
-/// `f32` or `f64`, with the shape of its sample lanes: one cache line of samples side by side.
-pub(crate) trait Real:
-    Float
+/// An element type that operations compute in: `f32` or `f64`. Functions have the same bits on every machine.
+pub trait Float:
+    Element
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -22,6 +16,20 @@ pub(crate) trait Real:
     + Neg<Output = Self>
     + AddAssign
 {
+    /// The nearest value of this type.
+    fn from_f64(value: f64) -> Self;
+    /// `self * factor + term`, rounded once.
+    fn fused(self, factor: Self, term: Self) -> Self;
+    /// The exponential function.
+    fn exponential(self) -> Self;
+    /// The natural logarithm.
+    fn logarithm(self) -> Self;
+    /// The square root, rounded as IEEE demands.
+    fn square_root(self) -> Self;
+}
+
+/// `f32` or `f64`, with the shape of its sample lanes: one cache line of samples side by side.
+pub(crate) trait Real: Float {
     /// Samples per group in `Layout::Lanes`: as many as fill a cache line.
     const LANES: usize;
     /// One group's values of one element: `[Self; LANES]`.
@@ -42,14 +50,6 @@ pub(crate) trait Real:
 
     /// The whole number that this is, or the nearest `u32` towards zero.
     fn truncate(self) -> u32;
-    /// `self * factor + term`, rounded once.
-    fn fused(self, factor: Self, term: Self) -> Self;
-    /// The exponential function, the same on every machine.
-    fn exponential(self) -> Self;
-    /// The natural logarithm, the same on every machine.
-    fn logarithm(self) -> Self;
-    /// The square root, rounded as IEEE demands.
-    fn square_root(self) -> Self;
     /// Whether this is not a number.
     fn is_nan(self) -> bool;
     /// Whether this is neither infinite nor NaN.
@@ -95,23 +95,6 @@ macro_rules! real {
             fn from_f64(value: f64) -> Self {
                 value as $real
             }
-        }
-
-        impl Real for $real {
-            const LANES: usize = $lanes;
-            type Lanes = [$real; $lanes];
-            type Bytes = [u8; $lanes];
-            type Block = [[$real; $lanes]; $lanes];
-
-            const NEG_INFINITY: Self = $real::NEG_INFINITY;
-            const ZERO_BLOCK: Self::Block = [[0.0; $lanes]; $lanes];
-            const ZERO_LANES: Self::Lanes = [0.0; $lanes];
-            const ZERO_BYTES: Self::Bytes = [0; $lanes];
-
-            #[inline(always)]
-            fn truncate(self) -> u32 {
-                self as u32
-            }
 
             #[inline(always)]
             fn fused(self, factor: Self, term: Self) -> Self {
@@ -131,6 +114,23 @@ macro_rules! real {
             #[inline(always)]
             fn square_root(self) -> Self {
                 self.sqrt()
+            }
+        }
+
+        impl Real for $real {
+            const LANES: usize = $lanes;
+            type Lanes = [$real; $lanes];
+            type Bytes = [u8; $lanes];
+            type Block = [[$real; $lanes]; $lanes];
+
+            const NEG_INFINITY: Self = $real::NEG_INFINITY;
+            const ZERO_BLOCK: Self::Block = [[0.0; $lanes]; $lanes];
+            const ZERO_LANES: Self::Lanes = [0.0; $lanes];
+            const ZERO_BYTES: Self::Bytes = [0; $lanes];
+
+            #[inline(always)]
+            fn truncate(self) -> u32 {
+                self as u32
             }
 
             #[inline(always)]

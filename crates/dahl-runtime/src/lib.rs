@@ -56,6 +56,7 @@
 //! | [`engine`] | worker threads, sessions that replay a plan, submitted tasks |
 //! | [`machine`] | units, memories, and how fast they are |
 //! | [`trace`], [`perf`] | what happened when and why; what tasks cost, and what a plan will take |
+//! | [`conformance`] | codelets tried against their references, for tests |
 //! | [`error`], [`mod@file`], [`env`](mod@env), [`date`], [`shown`] | the one [`Error`], files, days, names |
 
 pub mod error;
@@ -80,6 +81,7 @@ pub(crate) mod progress;
 pub mod engine;
 pub mod trace;
 pub mod perf;
+pub mod conformance;
 
 pub(crate) mod sync;
 

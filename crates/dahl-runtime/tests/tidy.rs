@@ -197,6 +197,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine"],
     &["runtime", "arena", "array"],
     &["perf"],
+    &["conformance"],
 ];
 
 #[test]
@@ -238,6 +239,26 @@ fn crates_depend_in_one_direction() {
         let above = order[i..].iter().filter(|above| needed.contains(&format!("\n{above}.workspace")));
         refuse(&format!("{name} is below"), above.map(ToString::to_string).collect());
     }
+}
+
+#[test]
+fn what_is_outside_knows_one_crate_and_nobody_knows_it() {
+    let manifest = document("crates/outside/Cargo.toml");
+    let (_, needed) = manifest.split_once("[dependencies]").expect("dependencies");
+    let names =
+        needed.lines().take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
+    let names: Vec<&str> = names.filter_map(|line| line.split(['.', ' ']).next()).collect();
+    let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    assert_eq!(names, ["dahl"], "crates/outside is built on dahl alone");
+    assert!(!manifest.contains("dev-dependencies"), "its tests are, too");
+    let knows = |(path, text): &(PathBuf, String)| {
+        let is_outside = path.to_string_lossy().contains("/crates/outside/");
+        (!is_outside && text.contains("dahl_outside")).then(|| path.display().to_string())
+    };
+    let sources = sources();
+    let others = sources.iter().filter(|(path, _)| !path.ends_with("tests/tidy.rs"));
+    let known = others.filter_map(knows).collect();
+    refuse("nothing is built for crates/outside alone", known);
 }
 
 #[test]

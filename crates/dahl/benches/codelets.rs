@@ -9,17 +9,13 @@
 //! measured first. Arguments are warm in the cache, as far as they fit; ReLU and its gradient run in place,
 //! as they do in a training step.
 
-#[path = "../tests/conformance/harness.rs"]
-#[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
-mod harness;
-
 use dahl::measure::{Effort, machine};
 use dahl::op::CODELETS;
 use dahl::op::simd::{Isa, fma_peak};
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::{Draw, Needs};
+use dahl_runtime::conformance::{Arg, Prepared, Settings};
 use dahl_runtime::machine::Hardware;
-use harness::{Arg, Prepared, Settings};
 use std::time::{Duration, Instant};
 
 fn main() {

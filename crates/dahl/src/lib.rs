@@ -44,11 +44,13 @@
 //! | [`train`] | training, evaluation, checkpoints, reports |
 //! | [`tensors`], [`mod@file`] | tensors in files (safetensors, npy, npz, csv); reading and writing files |
 //! | [`op`], [`random`] | operations on arrays with their kernels, and random numbers by counter |
+//! | [`check`] | layers, losses and codelets tried out, for tests |
 //! | [`tune`], [`measure`] | which cut of a step is best on a machine; its peaks |
 //! | [`runtime`] | arrays, codelets, task graphs, plans, engines, traces, machines |
 //! | [`error`] | the one [`Error`], to which `?` converts those of the runtime |
 
 pub mod prelude;
+pub mod check;
 pub mod dataset;
 pub mod error;
 pub mod file;

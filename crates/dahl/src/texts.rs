@@ -10,4 +10,5 @@ macro_rules! texts {
 texts! {
     Readme = "../../../README.md";
     GuideRust = "../../../docs/guide/src/rust.md";
+    GuideExtending = "../../../docs/guide/src/extending.md";
 }

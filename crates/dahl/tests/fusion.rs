@@ -5,7 +5,7 @@ use dahl::dataset::{self, Dataset};
 use dahl::layer::{Conv2d, MaxPool};
 use dahl::model::Sequential;
 use dahl::op;
-use dahl::optim::Optimizer;
+use dahl::optim::Sgd;
 use dahl::train::{Checkpoint, Schedule};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
@@ -298,7 +298,7 @@ fn training_goes_on_as_it_began() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fusion-resume");
     for fusion in [false, true] {
         let _ = fs::remove_dir_all(&folder);
-        let begin = trainer(2).optimizer(Optimizer::SGD).fusion(fusion);
+        let begin = trainer(2).optimizer(Sgd::PLAIN).fusion(fusion);
         let (whole, _) = fit(&begin, &seed()).unwrap();
         let mut model = seed();
         begin.clone().epochs(1).checkpoint(&folder, None).fit(&mut model, &digits()).unwrap();

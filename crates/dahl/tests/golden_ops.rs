@@ -2,14 +2,10 @@
 //!
 //! `scripts/golden_ops.py` makes the files: inputs and results of single calls, in `f64`.
 
-#[path = "conformance/harness.rs"]
-#[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
-mod harness;
-
 use dahl::op::CODELETS;
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::{Codelet, Implementation, Needs};
-use harness::{Arg, Prepared, Settings};
+use dahl_runtime::conformance::{Arg, Prepared, Settings};
 use safetensors::SafeTensors;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -96,7 +92,7 @@ fn check(codelet: &'static Codelet, implementation: &Implementation, golden: &Go
     let scalars = golden.numbers("scalars");
     let settings = Settings { n_inputs: inputs.len(), ints: &ints, scalars: &scalars, accumulate: false };
     let (name, dtype) = (implementation.name, implementation.dtype);
-    let prepared = Prepared::new(codelet, name, dtype, args.collect(), &settings);
+    let mut prepared = Prepared::new(codelet, name, dtype, args.collect(), &settings);
     prepared.run().unwrap_or_else(|error| panic!("{} {name} {dtype}: {error}", codelet.name));
     let rounding = if dtype == Dtype::F64 { 1e-13 } else { 2e-6 };
     for (output, expected) in prepared.into_args()[inputs.len()..].iter().zip(&outputs) {

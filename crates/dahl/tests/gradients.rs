@@ -1,14 +1,10 @@
 //! Every backward codelet against the numbers: the derivative of its forward codelet by central differences,
 //! in `f64`, on random small shapes, for every implementation.
 
-#[path = "conformance/harness.rs"]
-#[allow(dead_code, reason = "shared with the conformance tests, which use all of it")]
-mod harness;
-
 use dahl::op;
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::{Codelet, Draw, Needs};
-use harness::{Arg, Prepared, Settings};
+use dahl_runtime::conformance::{Arg, Prepared, Settings};
 
 const T: Dtype = Dtype::F64;
 /// Random shapes per pair.
@@ -68,7 +64,7 @@ impl Caller<'_> {
         });
         let settings =
             Settings { n_inputs: inputs.len(), ints: &self.ints, scalars: &self.scalars, accumulate: false };
-        let prepared = Prepared::new(codelet, implementation.name, T, args.collect(), &settings);
+        let mut prepared = Prepared::new(codelet, implementation.name, T, args.collect(), &settings);
         prepared.run().expect("the kernel runs");
         let results = prepared.into_args().split_off(inputs.len());
         arrays[inputs.len()..]

@@ -3,10 +3,11 @@
 
 use dahl::dataset::{self, Dataset, Split};
 use dahl::model::Sequential;
-use dahl::optim::{Moments, Optimizer};
+use dahl::optim::{Adam, AnyOptimizer, Moments, Sgd};
 use dahl::train::{Checkpoint, Schedule};
 use dahl::{Result, Trainer};
 use dahl_runtime::machine::Machine;
+use std::sync::Arc;
 
 /// A few images of this shape.
 fn images(shape: [usize; 3]) -> Dataset {
@@ -31,10 +32,11 @@ fn every_model_trains_to_the_same_bits_in_any_groups() -> Result<()> {
         let data = images([input[0], input[1], input[2]]);
         let model = builtin.model(Some(data.shape), 10)?;
         // SGD keeps nothing, and Adam counts its steps.
-        for optimizer in [Optimizer::SGD, Optimizer::Adam(Moments::with_decay(0.01))] {
+        let optimizers: [AnyOptimizer; 2] = [Arc::new(Sgd::PLAIN), Arc::new(Adam(Moments::with_decay(0.01)))];
+        for optimizer in optimizers {
             let mut trained = Vec::new();
             for groups in groupings(&model) {
-                let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.01).optimizer(optimizer);
+                let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.01).optimizer(optimizer.clone());
                 let trainer = trainer.batch(16).groups(&groups);
                 let mut model = model.clone();
                 let dump = trainer.first_step(&model, &data)?;
@@ -62,9 +64,7 @@ fn every_model_trains_to_the_same_bits_in_any_groups() -> Result<()> {
 fn each_group_has_its_own_arrays() -> Result<()> {
     let data = images([1, 28, 28]);
     let model = Sequential::builtin("lenet5", data.shape, 10)?;
-    let trainer = Trainer::new(&Machine::with_workers(1))
-        .batch(16)
-        .optimizer(Optimizer::Adam(Moments::with_decay(0.0)));
+    let trainer = Trainer::new(&Machine::with_workers(1)).batch(16).optimizer(Adam(Moments::with_decay(0.0)));
     for (groups, expected) in [(vec![], vec![61_706]), (vec![3], vec![156, 61_550])] {
         let planned = trainer.clone().groups(&groups).plan_step(&model, &data)?;
         let updates = planned.lowered.tasks().iter().filter(|task| task.codelet == "adam");
@@ -86,7 +86,7 @@ fn checkpoints_are_the_same_in_any_groups_and_go_on_in_any_others() -> Result<()
     let model = || Sequential::new(data.shape).conv2d(4, 3).relu().max_pool(2).flatten().dense(10);
     let trainer = |groups: &[usize]| {
         let trainer = Trainer::new(&Machine::with_workers(2)).sgd(0.05).batch(48).epochs(2).groups(groups);
-        trainer.optimizer(Optimizer::Sgd { momentum: 0.9, weight_decay: 1e-4, nesterov: false })
+        trainer.optimizer(Sgd { momentum: 0.9, weight_decay: 1e-4, nesterov: false })
     };
     let mut whole = model();
     trainer(&[]).fit(&mut whole, &data)?;

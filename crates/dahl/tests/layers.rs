@@ -1,63 +1,19 @@
-//! Every layer against the numbers: the gradients of its input and of all its parameters, through the
-//! recorded graph of a whole chain, against central differences in `f64`. Batches are one sample, fewer than
-//! a group of lanes, and more.
-//!
-//! The loss is a weighted sum of the outputs. Input, parameters and the weights of the loss are ports, so
-//! that one session computes every difference.
+//! Every layer and loss against the numbers: the gradients of its input and of all its parameters, through
+//! the recorded graph of a whole chain, against central differences in `f64` (`dahl::check`).
 
+use dahl::check::{self, Inputs, Net};
 use dahl::layer::{
-    AvgPool, Backward, BatchNorm, Chain, Conv2d, Dense, Dropout, Flatten, Forward, GlobalAvgPool, Init,
-    MaxPool, Mode, Parameter, Relu, Residual, Softmax, Tape, Weights, batched,
+    AvgPool, Backward, BatchNorm, Chain, Conv2d, Dense, Dropout, Flatten, Forward, GlobalAvgPool, MaxPool,
+    Mode, Parameter, Relu, Residual, Softmax, Tape, Weights,
 };
+use dahl::loss::{CrossEntropy, SoftmaxCrossEntropy};
 use dahl::op;
 use dahl::random::Stream;
 use dahl_runtime::array::{Dtype, Shape};
-use dahl_runtime::codelet::relation::TileSize;
-use dahl_runtime::engine::{Pool, Session, Store};
-use dahl_runtime::graph::CutOptions;
-use dahl_runtime::graph::{Graph, StateId, Var};
-use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{Plan, Planned};
+use dahl_runtime::graph::{Graph, Var};
 use std::slice::from_ref;
-use std::sync::Arc;
 
 const T: Dtype = Dtype::F64;
-/// Half the distance of a central difference.
-const STEP: f64 = 1e-5;
-/// How far a gradient may be from its central difference, relative to the largest or to 1.
-const TOLERANCE: f64 = 1e-7;
-/// What coins are tossed from.
-const COUNTER: u32 = 77;
-
-/// A recorded pass through a chain.
-struct Net {
-    session: Session,
-    store: Store,
-    statistics: StateId,
-    x: Var,
-    parameters: Var,
-    dy: Var,
-    counter: Option<Var>,
-    y: Var,
-    /// The gradients of input and parameters, in training.
-    gradients: Option<(Var, Var)>,
-    n_parameters: usize,
-}
-
-/// What one step is given: input and parameters.
-#[derive(Clone)]
-struct Inputs {
-    x: Vec<f64>,
-    parameters: Vec<f64>,
-}
-
-/// What it computes.
-struct Outputs {
-    y: Vec<f64>,
-    dx: Vec<f64>,
-    gradients: Vec<f64>,
-}
-
 fn views(flat: Var, parameters: &[Parameter]) -> Vec<Var> {
     let mut offset = 0;
     let view = |parameter: &Parameter| {
@@ -72,100 +28,6 @@ fn total(parameters: &[Parameter]) -> usize {
     parameters.iter().map(|parameter| parameter.shape.len()).sum()
 }
 
-impl Net {
-    fn new(chain: &Chain, input: &[usize], n: usize, mode: Mode, options: &CutOptions) -> Net {
-        let input = Shape::new(input);
-        let all = chain.parameters(input).unwrap();
-        let buffers = chain.buffers(input).unwrap();
-        let mut store = Store::new();
-        let statistics = store.add::<f64>("statistics", [total(&buffers)]).unwrap();
-        let mut at = 0;
-        for buffer in &buffers {
-            let Init::Constant(value) = buffer.init else { panic!("{} is not constant", buffer.name) };
-            store.get_mut::<f64>(statistics)[at..at + buffer.shape.len()].fill(value);
-            at += buffer.shape.len();
-        }
-        let mut graph = Graph::new(8);
-        let running = store.record(&mut graph, statistics);
-        let output = batched(n, chain.output(input).unwrap());
-        let x = graph.port("given_x", T, batched(n, input));
-        let parameters = graph.port("parameters", T, [total(&all)]);
-        let dy = graph.port("given_dy", T, output);
-        let mut tape = Tape::new(&mut graph, T, mode);
-        let own = tape.array("x", x.shape());
-        tape.task(&op::copy::CODELET, &[x], &[own], &[]).unwrap();
-        let (weights, running) = (views(parameters, &all), views(running, &buffers));
-        let recording =
-            chain.forward(&mut tape, &Weights { parameters: &weights, buffers: &running }, own).unwrap();
-        assert_eq!(recording.output.shape(), output);
-        let y = tape.graph().output("output", T, output);
-        tape.task(&op::copy::CODELET, &[recording.output], &[y], &[]).unwrap();
-        let gradients = (mode == Mode::Train).then(|| {
-            let flat = tape.graph().output("gradients", T, [total(&all)]);
-            let dx = tape.graph().output("dx", T, x.shape());
-            let own_dy = tape.array("dy", dy.shape());
-            tape.task(&op::copy::CODELET, &[dy], &[own_dy], &[]).unwrap();
-            let pass = Backward {
-                forward: &Forward::new(own, recording.output),
-                parameters: &weights,
-                gradients: &views(flat, &all),
-                dy: own_dy,
-                wants_dx: true,
-            };
-            let found = chain.backward(&mut tape, &pass, &recording).unwrap().expect("it is wanted");
-            tape.task(&op::copy::CODELET, &[found], &[dx], &[]).unwrap();
-            (dx, flat)
-        });
-        let counter = tape.counter_port();
-        check_names(&graph);
-        let machine = Machine::with_workers(1);
-        let planned =
-            Planned::new(&graph, options, |lowered| Plan::heuristic(lowered, &Machine::with_workers(1)))
-                .unwrap();
-        let pool = Arc::new(Pool::new(&machine).unwrap());
-        let session = Session::new(&pool, &planned.lowered, &planned.plan, 0).unwrap();
-        let n_parameters = total(&all);
-        Net { session, store, statistics, x, parameters, dy, counter, y, gradients, n_parameters }
-    }
-
-    /// One step for each of these inputs.
-    fn run(&mut self, inputs: &[Inputs], dy: &[f64]) -> Vec<Outputs> {
-        let mut results = Vec::new();
-        let Net { session, store, x, parameters, dy: dy_port, counter, y, gradients, .. } = self;
-        session
-            .run(
-                store,
-                inputs.len() as u64,
-                |i, ports| {
-                    ports.get_mut::<f64>(x).copy_from_slice(&inputs[i as usize].x);
-                    ports.get_mut::<f64>(parameters).copy_from_slice(&inputs[i as usize].parameters);
-                    ports.get_mut::<f64>(dy_port).copy_from_slice(dy);
-                    if let Some(counter) = counter {
-                        ports.get_mut::<u32>(counter)[0] = COUNTER;
-                    }
-                },
-                |_, outputs| {
-                    let get = |var: &Var| outputs.get::<f64>(var).to_vec();
-                    let (dx, gradients) = gradients
-                        .as_ref()
-                        .map_or((Vec::new(), Vec::new()), |(dx, gradients)| (get(dx), get(gradients)));
-                    results.push(Outputs { y: get(y), dx, gradients });
-                },
-            )
-            .unwrap();
-        results
-    }
-}
-
-/// Every array has a name of its own.
-fn check_names(graph: &Graph) {
-    let mut names: Vec<&str> = graph.arrays().iter().map(|array| array.name.as_str()).collect();
-    names.sort_unstable();
-    for pair in names.windows(2) {
-        assert_ne!(pair[0], pair[1], "two arrays are called the same");
-    }
-}
-
 /// Numbers from -1 to 1.
 fn numbers(seed: u64, len: usize) -> Vec<f64> {
     let stream = Stream::new(seed, len as u64);
@@ -173,52 +35,15 @@ fn numbers(seed: u64, len: usize) -> Vec<f64> {
 }
 
 /// Compares all gradients of a chain with central differences.
-fn check(what: &str, chain: &Chain, input: &[usize], n: usize, options: &CutOptions) {
-    let what = format!("{what}, {n} × {input:?}");
-    let mut net = Net::new(chain, input, n, Mode::Train, options);
-    let seed = what.bytes().fold(0, |sum: u64, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    let given = Inputs {
-        x: numbers(seed, n * input.iter().product::<usize>()),
-        parameters: numbers(seed + 1, net.n_parameters),
-    };
-    let dy = numbers(seed + 2, net.y.shape().len());
-    let mut moved = vec![given.clone()];
-    let (n_x, n_parameters) = (given.x.len(), given.parameters.len());
-    for i in 0..n_x + n_parameters {
-        for by in [STEP, -STEP] {
-            let mut inputs = given.clone();
-            let element = if i < n_x { &mut inputs.x[i] } else { &mut inputs.parameters[i - n_x] };
-            *element += by;
-            moved.push(inputs);
-        }
-    }
-    let results = net.run(&moved, &dy);
-    let loss = |outputs: &Outputs| -> f64 { outputs.y.iter().zip(&dy).map(|(y, dy)| y * dy).sum() };
-    let found: Vec<f64> = [&results[0].dx[..], &results[0].gradients].concat();
-    assert_eq!(found.len(), n_x + n_parameters, "{what}");
-    let scale = found.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
-    for (i, found) in found.iter().enumerate() {
-        let numeric = (loss(&results[1 + 2 * i]) - loss(&results[2 + 2 * i])) / (2.0 * STEP);
-        let place = if i < n_x { format!("input {i}") } else { format!("parameter {}", i - n_x) };
-        assert!(
-            (numeric - found).abs() <= TOLERANCE * scale,
-            "{what}: the gradient of {place} is {found}, but the difference quotient {numeric}"
-        );
-    }
+fn check_batches(what: &str, chain: &Chain, input: &[usize], smallest: usize) {
+    check::gradients(chain, input, smallest).unwrap_or_else(|error| panic!("{what}: {error:#}"));
 }
 
-/// One sample, a part of a group of lanes, and a group and one more in tiles that are no multiple of it.
-fn check_batches(what: &str, chain: &Chain, input: &[usize], smallest: usize) {
-    let tiles = |size| CutOptions {
-        tilings: vec![vec![("n".into(), TileSize::Size(size))]],
-        tiles_per_group: 2,
-        ..op::default_cut()
-    };
-    let scalar = CutOptions { implementations: vec!["reference".into()], ..op::default_cut() };
-    for (n, options) in [(1, tiles(16)), (3, tiles(2)), (9, tiles(8)), (11, tiles(5)), (4, scalar)] {
-        if n >= smallest {
-            check(what, chain, input, n, &options);
-        }
+#[test]
+fn losses() {
+    for classes in [2, 10] {
+        check::loss(&SoftmaxCrossEntropy, classes).unwrap();
+        check::loss(&CrossEntropy, classes).unwrap();
     }
 }
 
@@ -361,11 +186,11 @@ fn running_statistics_move_in_training_and_are_used_in_evaluation() {
     let chain = chain().layer(BatchNorm::new());
     let (n, input) = (5, [2, 3, 2]);
     let options = op::default_cut();
-    let mut net = Net::new(&chain, &input, n, Mode::Train, &options);
+    let mut net = Net::new(&chain, &input, n, Mode::Train, &options).unwrap();
     let x = numbers(3, n * 12);
     let given = Inputs { x: x.clone(), parameters: vec![0.5, 2.0, 0.1, -0.2] };
-    net.run(&[given.clone(), given.clone()], &numbers(4, n * 12));
-    let found = net.store.get::<f64>(net.statistics).to_vec();
+    net.run(&[given.clone(), given.clone()], &numbers(4, n * 12)).unwrap();
+    let found = net.statistics().to_vec();
     for c in 0..2 {
         let values: Vec<f64> = (0..n).flat_map(|i| x[i * 12 + c * 6..][..6].to_vec()).collect();
         let mean = values.iter().sum::<f64>() / 30.0;
@@ -374,15 +199,15 @@ fn running_statistics_move_in_training_and_are_used_in_evaluation() {
         assert!((found[c] - 0.19 * mean).abs() < 1e-14, "{} {mean}", found[c]);
         assert!((found[2 + c] - (0.81 + 0.19 * var)).abs() < 1e-14, "{} {var}", found[2 + c]);
     }
-    let mut used = Net::new(&chain, &input, n, Mode::Evaluate, &options);
-    used.store.get_mut::<f64>(used.statistics).copy_from_slice(&found);
-    let y = used.run(&[given], &numbers(4, n * 12)).remove(0).y;
+    let mut used = Net::new(&chain, &input, n, Mode::Evaluate, &options).unwrap();
+    used.statistics().copy_from_slice(&found);
+    let y = used.run(&[given], &numbers(4, n * 12)).unwrap().remove(0).y;
     for (i, (y, x)) in y.iter().zip(&x).enumerate() {
         let c = i / 6 % 2;
         let expected = (x - found[c]) / (found[2 + c] + 1e-5).sqrt() * [0.5, 2.0][c] + [0.1, -0.2][c];
         assert!((y - expected).abs() < 1e-14, "{y} {expected}");
     }
-    assert_eq!(used.store.get::<f64>(used.statistics), found, "evaluation changes nothing");
+    assert_eq!(used.statistics(), found, "evaluation changes nothing");
 }
 
 #[test]
@@ -392,17 +217,18 @@ fn dropout_tosses_the_coins_of_its_number_and_rests_in_evaluation() {
     let given = Inputs { x: vec![1.0; n * len], parameters: Vec::new() };
     let dy = vec![1.0; n * len];
     let options = op::default_cut();
-    let y = Net::new(&chain, &[len], n, Mode::Train, &options).run(from_ref(&given), &dy).remove(0).y;
+    let mut net = Net::new(&chain, &[len], n, Mode::Train, &options).unwrap();
+    let y = net.run(from_ref(&given), &dy).unwrap().remove(0).y;
     let stays = |layer: u64, i: usize, p: f64| {
-        Stream::new(layer, COUNTER.into()).bits(i as u64) >> 40 >= (p * f64::from(1 << 24)) as u64
+        Stream::new(layer, Net::COUNTER.into()).bits(i as u64) >> 40 >= (p * f64::from(1 << 24)) as u64
     };
     for (i, y) in y.iter().enumerate() {
         let expected = if stays(0, i, 0.25) && stays(1, i, 0.5) { 1.0 / 0.75 * 2.0 } else { 0.0 };
         assert_eq!(*y, expected, "{i}");
     }
-    let mut net = Net::new(&chain, &[len], n, Mode::Evaluate, &options);
-    assert!(net.counter.is_none());
-    assert_eq!(net.run(from_ref(&given), &dy).remove(0).y, given.x);
+    let mut net = Net::new(&chain, &[len], n, Mode::Evaluate, &options).unwrap();
+    assert!(!net.is_random());
+    assert_eq!(net.run(from_ref(&given), &dy).unwrap().remove(0).y, given.x);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use dahl::dataset::{self, Dataset};
 use dahl::layer::Conv2d;
 use dahl::model::Sequential;
-use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
+use dahl::optim::{Adam, AdamW, AnyOptimizer, Decay, LearningRate, Moments, Sgd};
 use dahl::train::{Checkpoint, Event, FolderLock, Report};
 use dahl::{Result, Trainer};
 use dahl_runtime::array::Dtype;
@@ -12,6 +12,7 @@ use dahl_runtime::graph::CutOptions;
 use dahl_runtime::machine::Machine;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
@@ -48,7 +49,7 @@ fn model(data: &Dataset) -> Sequential {
 fn trainer(workers: usize, dtype: Dtype) -> Trainer {
     let rate = LearningRate { base: 0.003, warm_up: 5, decay: Decay::Cosine { floor: 0.0001 } };
     let trainer = Trainer::new(&Machine::with_workers(workers)).dtype(dtype).batch(50).epochs(3);
-    trainer.optimizer(Optimizer::AdamW(Moments::with_decay(0.01))).learning_rate(rate)
+    trainer.optimizer(AdamW(Moments::with_decay(0.01))).learning_rate(rate)
 }
 
 /// The loss and test accuracy of each epoch, by bits.
@@ -99,14 +100,14 @@ fn a_checkpoint_of_another_run_is_refused_with_every_difference() -> Result<()> 
     // The rate depends on the number of steps, so a run that is cut short is another run.
     first.fit(&mut model(&data), &data)?;
     let checkpoint = Checkpoint::load(&folder.0)?.checkpoint;
-    let other = trainer(1, Dtype::F32).batch(40).seed(7).optimizer(Optimizer::SGD).resume(checkpoint);
+    let other = trainer(1, Dtype::F32).batch(40).seed(7).optimizer(Sgd::PLAIN).resume(checkpoint);
     let message = other.fit(&mut model(&data), &data).unwrap_err().to_string();
     for part in ["batch was '50', now it is '40'", "seed was '1'", "optimizer was 'adamw", "steps in all"] {
         assert!(message.contains(part), "{part} is not in: {message}");
     }
     // What another optimiser keeps is missing for every parameter; some are named, and all are counted.
     let folder = Folder::new("other-optimizer");
-    let sgd = trainer(1, Dtype::F32).max_steps(Some(2)).optimizer(Optimizer::SGD);
+    let sgd = trainer(1, Dtype::F32).max_steps(Some(2)).optimizer(Sgd::PLAIN);
     sgd.checkpoint(&folder.0, None).fit(&mut model(&data), &data)?;
     let other = trainer(1, Dtype::F32).resume(Checkpoint::load(&folder.0)?.checkpoint);
     let message = other.fit(&mut model(&data), &data).unwrap_err().to_string();
@@ -247,10 +248,7 @@ fn a_run_goes_on_as_it_was_cut() -> Result<()> {
     let mut there = model(&data);
     let rate = LearningRate { base: 0.003, warm_up: 5, decay: Decay::Cosine { floor: 0.0001 } };
     let trainer = Trainer::new(&machine).batch(50).epochs(3).learning_rate(rate);
-    trainer
-        .optimizer(Optimizer::AdamW(Moments::with_decay(0.01)))
-        .resume(checkpoint)
-        .fit(&mut there, &data)?;
+    trainer.optimizer(AdamW(Moments::with_decay(0.01))).resume(checkpoint).fit(&mut there, &data)?;
     let mut whole = model(&data);
     first.fit(&mut whole, &data)?;
     assert_eq!(there.weights(), whole.weights());
@@ -260,17 +258,17 @@ fn a_run_goes_on_as_it_was_cut() -> Result<()> {
 #[test]
 fn the_same_bits_on_any_number_of_workers_for_every_optimiser() -> Result<()> {
     let data = digits();
-    let optimizers = [
-        Optimizer::SGD,
-        Optimizer::Sgd { momentum: 0.9, weight_decay: 0.001, nesterov: true },
-        Optimizer::Adam(Moments::with_decay(0.001)),
-        Optimizer::AdamW(Moments::with_decay(0.001)),
+    let optimizers: [AnyOptimizer; 4] = [
+        Arc::new(Sgd::PLAIN),
+        Arc::new(Sgd { momentum: 0.9, weight_decay: 0.001, nesterov: true }),
+        Arc::new(Adam(Moments::with_decay(0.001))),
+        Arc::new(AdamW(Moments::with_decay(0.001))),
     ];
     for optimizer in optimizers {
         let mut results = Vec::new();
         for workers in [1, 2, 4] {
             let mut model = model(&data);
-            let trainer = trainer(workers, Dtype::F32).optimizer(optimizer).epochs(2);
+            let trainer = trainer(workers, Dtype::F32).optimizer(optimizer.clone()).epochs(2);
             let report = trainer.fit(&mut model, &data)?;
             results.push((model.weights().map(<[f64]>::to_vec), bits(&report)));
         }

@@ -8,9 +8,10 @@ use crate::parse::{
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, ValueEnum};
-use dahl::optim::{Decay, LearningRate, Moments, Optimizer};
+use dahl::optim::{Adam, AdamW, AnyOptimizer, Decay, LearningRate, Moments, Sgd};
 use dahl::train::Schedule;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 const LEARNING: &str = "Learning";
@@ -187,18 +188,18 @@ pub enum OptimizerArg {
 
 impl Args {
     /// The optimiser, or why there is none such.
-    pub fn optimizer(&self) -> Result<Optimizer, Misuse> {
+    pub fn optimizer(&self) -> Result<AnyOptimizer, Misuse> {
         if self.optimizer != OptimizerArg::Sgd && self.momentum.is_some() {
             return Err(Misuse("--momentum is for sgd; adam and adamw keep moments of their own".into()));
         }
         Ok(match self.optimizer {
-            OptimizerArg::Sgd => Optimizer::Sgd {
+            OptimizerArg::Sgd => Arc::new(Sgd {
                 momentum: self.momentum.unwrap_or(0.0),
                 weight_decay: self.weight_decay.unwrap_or(0.0),
                 nesterov: false,
-            },
-            OptimizerArg::Adam => Optimizer::Adam(Moments::with_decay(self.weight_decay.unwrap_or(0.0))),
-            OptimizerArg::Adamw => Optimizer::AdamW(Moments::with_decay(self.weight_decay.unwrap_or(0.01))),
+            }),
+            OptimizerArg::Adam => Arc::new(Adam(Moments::with_decay(self.weight_decay.unwrap_or(0.0)))),
+            OptimizerArg::Adamw => Arc::new(AdamW(Moments::with_decay(self.weight_decay.unwrap_or(0.01)))),
         })
     }
 

@@ -15,7 +15,7 @@ use crate::parse;
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Parser, ValueEnum};
 use dahl::op::default_cut;
-use dahl::optim::{LearningRate, Optimizer};
+use dahl::optim::{Adam, AdamW, LearningRate, Sgd};
 use dahl::train::Checkpoint;
 use dahl_runtime::graph::CutOptions;
 use std::ffi::OsString;
@@ -131,12 +131,12 @@ fn implied(checkpoint: &Checkpoint, own: &[OsString]) -> Result<Vec<String>> {
     for key in ["batch", "seed", "dtype"] {
         kept.extend(checkpoint.settings.get(key).map(|value| format!("--{key}={value}")));
     }
-    if let Ok(optimizer) = setting("optimizer").parse() {
-        let (name, momentum, weight_decay) = match optimizer {
-            Optimizer::Sgd { momentum, weight_decay, .. } => ("sgd", momentum, weight_decay),
-            Optimizer::Adam(moments) => ("adam", 0.0, moments.weight_decay),
-            Optimizer::AdamW(moments) => ("adamw", 0.0, moments.weight_decay),
-        };
+    let optimizer = setting("optimizer");
+    let sgd = optimizer.parse().map(|Sgd { momentum, weight_decay, .. }| ("sgd", momentum, weight_decay));
+    let known = sgd
+        .or_else(|_| optimizer.parse().map(|Adam(moments)| ("adam", 0.0, moments.weight_decay)))
+        .or_else(|_| optimizer.parse().map(|AdamW(moments)| ("adamw", 0.0, moments.weight_decay)));
+    if let Ok((name, momentum, weight_decay)) = known {
         kept.extend([format!("--optimizer={name}"), format!("--weight-decay={weight_decay}")]);
         kept.extend((momentum != 0.0).then(|| format!("--momentum={momentum}")));
     }

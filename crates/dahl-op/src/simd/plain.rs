@@ -5,7 +5,7 @@
 //! lane anyway where there is no instruction for it.
 
 use super::Simd;
-use crate::real::Real;
+use crate::real::Float;
 use std::array::from_fn;
 
 /// Plain arrays; every machine has them.

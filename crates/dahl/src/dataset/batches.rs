@@ -250,7 +250,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::split::{ImageSource, Pixels, Split};
+    use super::super::split::{ImageSource, Split};
     use crate::error::{Error, Result};
     use crate::random::Stream;
     use std::sync::Arc;
@@ -286,7 +286,7 @@ mod tests {
         let n_read = Arc::new(AtomicUsize::new(0));
         let source = Slow { bad: bad.to_vec(), n_read: Arc::clone(&n_read) };
         let labels = (0..n).map(|i| (i % 10) as u8).collect();
-        (Split::from_pixels(Pixels::Streamed(Arc::new(source)), labels, 5), n_read)
+        (Split::from_source(source, labels, 5), n_read)
     }
 
     #[test]

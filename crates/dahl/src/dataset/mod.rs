@@ -27,7 +27,7 @@ pub use digits::digits;
 pub use folder::image_file;
 pub use idx::idx;
 pub use open::{Kind, Options, Progress, open, open_with};
-pub use split::Split;
+pub use split::{ImageSource, Split};
 pub use synthetic::Synthetic;
 
 /// Labelled images, divided into a part to learn from and a part to be tested on.
@@ -48,6 +48,6 @@ pub struct Dataset {
 }
 
 /// Names for classes that have none: their numbers.
-fn numbered(classes: usize) -> Vec<String> {
+pub fn numbered(classes: usize) -> Vec<String> {
     (0..classes).map(|class| class.to_string()).collect()
 }

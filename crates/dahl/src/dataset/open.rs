@@ -128,26 +128,38 @@ pub fn open(spec: &str, options: &Options) -> Result<Dataset> {
 
 /// The same, telling how many images were read already and how many there are.
 pub fn open_with(spec: &str, options: &Options, progress: Progress<'_>) -> Result<Dataset> {
-    let mut data = open_unread(spec, options)?;
-    let bytes = |split: &Split| if split.resident().is_some() { 0 } else { split.n_bytes() };
-    let n_threads = options.n_threads.unwrap_or_else(dahl_runtime::machine::n_cores);
-    let (train, test) = (bytes(&data.train), bytes(&data.test));
-    // Looking at the machine takes time: only where something is to be kept.
-    let allowed = if train.saturating_add(test) > 0 { options.allowed_bytes() } else { 0 };
-    // All, or the test images, which are fewer, or none.
-    let keeps_train = train.saturating_add(test) <= allowed;
-    let keeps_test = keeps_train || test <= allowed / 2;
-    let count =
-        |is_kept: bool, split: &Split| if is_kept && split.resident().is_none() { split.len() } else { 0 };
-    let n_train = count(keeps_train, &data.train);
-    let total = n_train + count(keeps_test, &data.test);
-    if keeps_train {
-        data.train = data.train.into_resident(n_threads, &|done| progress(done, total))?;
+    open_unread(spec, options)?.kept(options, progress)
+}
+
+impl Dataset {
+    /// The same images, in memory as far as they fit there by these options: all of them, or those to test
+    /// on, which are fewer, or none. `progress` is told how many were read already and how many there are.
+    ///
+    /// # Errors
+    ///
+    /// An image that cannot be read.
+    pub fn kept(mut self, options: &Options, progress: Progress<'_>) -> Result<Dataset> {
+        let bytes = |split: &Split| if split.resident().is_some() { 0 } else { split.n_bytes() };
+        let n_threads = options.n_threads.unwrap_or_else(dahl_runtime::machine::n_cores);
+        let (train, test) = (bytes(&self.train), bytes(&self.test));
+        // Looking at the machine takes time: only where something is to be kept.
+        let allowed = if train.saturating_add(test) > 0 { options.allowed_bytes() } else { 0 };
+        // All, or the test images, which are fewer, or none.
+        let keeps_train = train.saturating_add(test) <= allowed;
+        let keeps_test = keeps_train || test <= allowed / 2;
+        let count = |is_kept: bool, split: &Split| {
+            if is_kept && split.resident().is_none() { split.len() } else { 0 }
+        };
+        let n_train = count(keeps_train, &self.train);
+        let total = n_train + count(keeps_test, &self.test);
+        if keeps_train {
+            self.train = self.train.into_resident(n_threads, &|done| progress(done, total))?;
+        }
+        if keeps_test {
+            self.test = self.test.into_resident(n_threads, &|done| progress(n_train + done, total))?;
+        }
+        Ok(self)
     }
-    if keeps_test {
-        data.test = data.test.into_resident(n_threads, &|done| progress(n_train + done, total))?;
-    }
-    Ok(data)
 }
 
 /// Opens a data set without reading images that have files of their own.

@@ -10,10 +10,11 @@ use crate::error::{Error, Result};
 use crate::memory;
 use dahl_runtime::error::panic_message;
 
-/// Where images come from that are not kept in memory.
+/// Where images come from that are not kept in memory: files, or whatever a program makes them of.
 ///
-/// Images are read by several threads at once and in any order, so a source has no position.
-pub(super) trait ImageSource: Send + Sync {
+/// Images are read by several threads at once and in any order, so a source has no position. The same image
+/// has the same pixels whenever it is read, since runs are repeated to the last bit.
+pub trait ImageSource: Send + Sync {
     /// Writes the pixels of an image in CHW order.
     fn read(&self, image: usize, pixels: &mut [u8]) -> Result<()>;
 
@@ -23,7 +24,7 @@ pub(super) trait ImageSource: Send + Sync {
 
 /// The pixels of all images.
 #[derive(Clone)]
-pub(super) enum Pixels {
+enum Pixels {
     /// All of them one after the other. Shared, so that a stream can outlive its split.
     Resident(Arc<Vec<u8>>),
     /// Read one by one.
@@ -56,8 +57,15 @@ impl Split {
         Ok(Self::from_pixels(Pixels::Resident(Arc::new(images)), labels, image_bytes))
     }
 
+    /// Images that are read when they are used: the class of each, and how many bytes each of them has, one
+    /// for each pixel and channel. [`Dataset::kept`](super::Dataset::kept) reads them at once, where they fit
+    /// into memory.
+    pub fn from_source(source: impl ImageSource + 'static, labels: Vec<u8>, image_bytes: usize) -> Self {
+        Self::from_pixels(Pixels::Streamed(Arc::new(source)), labels, image_bytes)
+    }
+
     /// A split of images with so many bytes each.
-    pub(super) fn from_pixels(pixels: Pixels, labels: Vec<u8>, image_bytes: usize) -> Self {
+    fn from_pixels(pixels: Pixels, labels: Vec<u8>, image_bytes: usize) -> Self {
         Split { pixels, labels: Arc::new(labels), image_bytes }
     }
 
@@ -209,7 +217,7 @@ impl Split {
             }
         }
         let labels = (0..n).map(|i| (i % 10) as u8).collect();
-        Split::from_pixels(Pixels::Streamed(Arc::new(Slow(pause))), labels, image_bytes)
+        Split::from_source(Slow(pause), labels, image_bytes)
     }
 }
 

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use super::split::{ImageSource, Pixels, Split};
+use super::split::{ImageSource, Split};
 use super::{Dataset, numbered};
 use crate::error::{Error, Result};
 use crate::random::Stream;
@@ -114,7 +114,7 @@ impl Synthetic {
         let part = |part: u64, n: usize| {
             let labels = (0..n).map(|j| (j % self.classes) as u8).collect();
             let source = Part { synthetic: self, part, patterns: Arc::clone(&patterns) };
-            Split::from_pixels(Pixels::Streamed(Arc::new(source)), labels, c * h * w)
+            Split::from_source(source, labels, c * h * w)
         };
         Dataset {
             name: format!("synthetic {c}x{h}x{w}"),

@@ -1,7 +1,9 @@
 //! Layers: what a network is made of. A layer records its forward and backward tasks on whole arrays and
 //! knows nothing of tiles, threads or devices, nor of the layers around it.
 //!
-//! To add a layer, add its file and its line in `KINDS`; CONTRIBUTING.md goes through it step by step.
+//! Model files name layers by their [`Kind`]; those that a reader of such files knows are [`Kinds`], which
+//! hold the built-in ones and whatever a program adds. To add a built-in layer, add its file and its line in
+//! `BUILTIN`; CONTRIBUTING.md goes through it step by step.
 
 mod avg_pool;
 mod batch_norm;
@@ -11,6 +13,7 @@ mod dense;
 mod dropout;
 mod flatten;
 mod global_avg_pool;
+mod kinds;
 mod max_pool;
 mod relu;
 mod residual;
@@ -27,11 +30,12 @@ pub use dense::Dense;
 pub use dropout::Dropout;
 pub use flatten::Flatten;
 pub use global_avg_pool::GlobalAvgPool;
+pub use kinds::{Kind, Kinds};
 pub use max_pool::MaxPool;
 pub use relu::Relu;
 pub use residual::Residual;
-pub use settings::Setting;
-pub(crate) use settings::{ModelText, Settings, write_layers};
+pub(crate) use settings::{ModelText, write_layers};
+pub use settings::{Setting, Settings};
 pub use softmax::Softmax;
 pub use tape::Tape;
 
@@ -45,27 +49,19 @@ use std::sync::Arc;
 /// A layer of any kind.
 pub type AnyLayer = Arc<dyn Layer>;
 
-/// A kind of layer that model files may have.
-pub(crate) struct Kind {
-    /// What it is called there.
-    pub(crate) name: &'static str,
-    /// Reads its settings.
-    pub(crate) read: fn(&mut Settings<'_>) -> Result<AnyLayer>,
-}
-
-/// Every kind of layer.
-pub(crate) static KINDS: &[Kind] = &[
-    Kind { name: "avg_pool", read: |settings| Ok(Arc::new(AvgPool::read(settings)?)) },
-    Kind { name: "batch_norm", read: |settings| Ok(Arc::new(BatchNorm::read(settings)?)) },
-    Kind { name: "conv2d", read: |settings| Ok(Arc::new(Conv2d::read(settings)?)) },
-    Kind { name: "dense", read: |settings| Ok(Arc::new(Dense::read(settings)?)) },
-    Kind { name: "dropout", read: |settings| Ok(Arc::new(Dropout::read(settings)?)) },
-    Kind { name: "flatten", read: |_| Ok(Arc::new(Flatten)) },
-    Kind { name: "global_avg_pool", read: |_| Ok(Arc::new(GlobalAvgPool)) },
-    Kind { name: "max_pool", read: |settings| Ok(Arc::new(MaxPool::read(settings)?)) },
-    Kind { name: "relu", read: |_| Ok(Arc::new(Relu)) },
-    Kind { name: "residual", read: |settings| Ok(Arc::new(Residual::read(settings)?)) },
-    Kind { name: "softmax", read: |_| Ok(Arc::new(Softmax)) },
+/// Every kind of layer that is built in.
+static BUILTIN: &[Kind] = &[
+    Kind::new("avg_pool", |settings| Ok(Arc::new(AvgPool::read(settings)?))),
+    Kind::new("batch_norm", |settings| Ok(Arc::new(BatchNorm::read(settings)?))),
+    Kind::new("conv2d", |settings| Ok(Arc::new(Conv2d::read(settings)?))),
+    Kind::new("dense", |settings| Ok(Arc::new(Dense::read(settings)?))),
+    Kind::new("dropout", |settings| Ok(Arc::new(Dropout::read(settings)?))),
+    Kind::new("flatten", |_| Ok(Arc::new(Flatten))),
+    Kind::new("global_avg_pool", |_| Ok(Arc::new(GlobalAvgPool))),
+    Kind::new("max_pool", |settings| Ok(Arc::new(MaxPool::read(settings)?))),
+    Kind::new("relu", |_| Ok(Arc::new(Relu))),
+    Kind::new("residual", |settings| Ok(Arc::new(Residual::read(settings)?))),
+    Kind::new("softmax", |_| Ok(Arc::new(Softmax))),
 ];
 
 /// Whether a network is trained or used.
@@ -151,8 +147,12 @@ impl Forward {
 }
 
 /// One layer of a network.
+///
+/// It is appended by [`Sequential::layer`](crate::Sequential::layer), and by model files if its [`Kind`] is
+/// among the [`Kinds`] that they are read with. Its gradients are compared with differences by
+/// [`check::gradients`](crate::check::gradients).
 pub trait Layer: fmt::Debug + Send + Sync {
-    /// What it is, as in model files: `conv2d`.
+    /// What it is, as in model files: `conv2d`. Checkpoints keep it too.
     fn kind(&self) -> &'static str;
 
     /// What its parameters are called after, as in PyTorch's examples: the first layer called `conv` has the

@@ -3,7 +3,7 @@
 //! A layer reads its settings one by one; whatever is there beside them is refused. What a layer writes, it
 //! reads back.
 
-use super::{Chain, KINDS, Kind};
+use super::{AnyLayer, Chain, Kind, Kinds};
 use crate::error::{Error, Result};
 use std::fmt::Write;
 use std::ops::Range;
@@ -16,6 +16,8 @@ pub(crate) struct ModelText<'a> {
     /// What messages call it.
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
+    /// The layers that it may have.
+    pub(crate) kinds: &'a Kinds,
     /// What `"classes"` stands for.
     pub(crate) classes: Option<usize>,
     /// The line of the program on whose behalf it is read.
@@ -31,8 +33,8 @@ impl ModelText<'_> {
     }
 }
 
-/// The settings of a layer, while it reads them.
-pub(crate) struct Settings<'a> {
+/// The settings of a layer, while it reads them. What it did not ask for is refused afterwards.
+pub struct Settings<'a> {
     source: &'a ModelText<'a>,
     /// What they are the settings of.
     of: &'a str,
@@ -57,16 +59,16 @@ impl<'a> Settings<'a> {
         self.table.get(key)
     }
 
-    /// A whole number that must be there.
-    pub(crate) fn count(&mut self, key: &'static str) -> Result<usize> {
+    /// A whole number that must be there: from 0 on, or `"classes"`, which stands for those of the data.
+    pub fn count(&mut self, key: &'static str) -> Result<usize> {
         match self.get(key) {
             Some(value) => self.as_count(key, value),
             None => Err(self.source.error(&self.span, format!("{} needs a line '{key} = NUMBER'", self.of))),
         }
     }
 
-    /// A whole number.
-    pub(crate) fn count_or(&mut self, key: &'static str, default: usize) -> Result<usize> {
+    /// A whole number, or what is usual.
+    pub fn count_or(&mut self, key: &'static str, default: usize) -> Result<usize> {
         self.get(key).map_or(Ok(default), |value| self.as_count(key, value))
     }
 
@@ -88,8 +90,8 @@ impl<'a> Settings<'a> {
             .ok_or_else(|| self.wrong(key, value, "a whole number from 0 on"))
     }
 
-    /// A number.
-    pub(crate) fn number_or(&mut self, key: &'static str, default: f64) -> Result<f64> {
+    /// A finite number, or what is usual.
+    pub fn number_or(&mut self, key: &'static str, default: f64) -> Result<f64> {
         let Some(value) = self.get(key) else { return Ok(default) };
         let number = match value.get_ref() {
             DeValue::Float(digits) => digits.as_str().parse().ok(),
@@ -99,8 +101,8 @@ impl<'a> Settings<'a> {
         number.filter(|number: &f64| number.is_finite()).ok_or_else(|| self.wrong(key, value, "a number"))
     }
 
-    /// `true` or `false`.
-    pub(crate) fn flag_or(&mut self, key: &'static str, default: bool) -> Result<bool> {
+    /// `true` or `false`, or what is usual.
+    pub fn flag_or(&mut self, key: &'static str, default: bool) -> Result<bool> {
         match self.get(key) {
             None => Ok(default),
             Some(value) => match value.get_ref() {
@@ -121,7 +123,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The layers below this key, each with the place in the file where it begins.
-    pub(crate) fn layers(&mut self, key: &'static str) -> Result<Vec<(super::AnyLayer, Range<usize>)>> {
+    pub(crate) fn layers(&mut self, key: &'static str) -> Result<Vec<(AnyLayer, Range<usize>)>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let DeValue::Array(items) = value.get_ref() else {
             return Err(self.wrong(key, value, "layers, each under a line with its path in double brackets"));
@@ -129,8 +131,8 @@ impl<'a> Settings<'a> {
         items.iter().map(|item| Ok((self.read_layer(key, item)?, item.span()))).collect()
     }
 
-    /// The same as a chain.
-    pub(crate) fn chain(&mut self, key: &'static str) -> Result<Chain> {
+    /// The layers below this key, as a chain.
+    pub fn chain(&mut self, key: &'static str) -> Result<Chain> {
         let mut chain = Chain::new();
         for (layer, _) in self.layers(key)? {
             chain.push(layer, self.source.line);
@@ -138,11 +140,12 @@ impl<'a> Settings<'a> {
         Ok(chain)
     }
 
-    fn read_layer(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<super::AnyLayer> {
+    fn read_layer(&self, key: &str, item: &Spanned<DeValue<'_>>) -> Result<AnyLayer> {
         let DeValue::Table(table) = item.get_ref() else {
             return Err(self.wrong(key, item, "a layer with a line 'kind = …'"));
         };
-        let known = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+        let kinds = self.source.kinds;
+        let known = || kinds.names().collect::<Vec<_>>().join(", ");
         let Some(kind) = table.get("kind") else {
             let message = format!("a layer needs a line 'kind = …'; layers: {}", known());
             return Err(self.source.error(&item.span(), message));
@@ -151,7 +154,7 @@ impl<'a> Settings<'a> {
             let message = format!("'kind' must be the name of a layer in quotes; layers: {}", known());
             return Err(self.source.error(&kind.span(), message));
         };
-        let Some(Kind { name, read }) = KINDS.iter().find(|known| known.name == name.as_ref()) else {
+        let Some(Kind { name, read }) = kinds.named(name) else {
             let message = format!("unknown layer '{name}'; layers: {}", known());
             return Err(self.source.error(&kind.span(), message));
         };
@@ -159,6 +162,10 @@ impl<'a> Settings<'a> {
         settings.known.push("kind");
         let layer = read(&mut settings)?;
         settings.finish()?;
+        if layer.kind() != *name {
+            let message = format!("a layer that is read as '{name}' calls itself '{}'", layer.kind());
+            return Err(self.source.error(&kind.span(), message));
+        }
         Ok(layer)
     }
 

@@ -30,6 +30,7 @@ pub struct Tape<'a> {
     /// A copy of everything that tasks wrote, if that is asked for: what it is called, and the output.
     exposed: Option<Vec<(String, Var)>>,
     counter: Option<Var>,
+    step_number: Option<Var>,
     /// The layers that draw random numbers, each with its number among them.
     random: HashMap<String, u64>,
 }
@@ -38,7 +39,7 @@ impl<'a> Tape<'a> {
     /// Records into `graph`.
     pub fn new(graph: &'a mut Graph, dtype: Dtype, mode: Mode) -> Self {
         let (layers, kept, random) = (Vec::new(), HashMap::new(), HashMap::new());
-        Tape { graph, dtype, mode, layers, kept, exposed: None, counter: None, random }
+        Tape { graph, dtype, mode, layers, kept, exposed: None, counter: None, step_number: None, random }
     }
 
     /// From now on, whatever a task writes is copied into an output, so that the program can look at it after
@@ -200,6 +201,16 @@ impl<'a> Tape<'a> {
     /// The port that has to be filled with a number per step, if any layer asked for one.
     pub fn counter_port(&self) -> Option<Var> {
         self.counter
+    }
+
+    /// The number of steps before this one: a scalar port of `u32`, made when it is first asked for.
+    pub fn step_number(&mut self) -> Var {
+        *self.step_number.get_or_insert_with(|| self.graph.port("step", Dtype::U32, []))
+    }
+
+    /// The port that has to be filled with the number of steps before, if anybody asked for it.
+    pub fn step_number_port(&self) -> Option<Var> {
+        self.step_number
     }
 
     /// The number of the layer at work among those that make random choices: 0 for the first that asks, and

@@ -19,13 +19,13 @@
 
 use super::Sequential;
 use crate::error::{Error, Result};
-use crate::layer::{ModelText, Settings, write_layers};
+use crate::layer::{Kinds, ModelText, Settings, write_layers};
 use std::panic::Location;
 use toml::de::DeTable;
 
 impl Sequential {
-    /// Reads a model from the text of a model file, called `file` in messages. `input` and `classes` are
-    /// those of the data, where there are any.
+    /// Reads a model of built-in layers from the text of a model file, called `file` in messages. `input` and
+    /// `classes` are those of the data, where there are any.
     #[track_caller]
     pub fn from_toml(
         text: &str,
@@ -33,7 +33,19 @@ impl Sequential {
         input: Option<[usize; 3]>,
         classes: Option<usize>,
     ) -> Result<Sequential> {
-        let source = ModelText { file, text, classes, line: Location::caller() };
+        Sequential::from_toml_with(text, file, input, classes, &Kinds::default())
+    }
+
+    /// The same with layers of these kinds.
+    #[track_caller]
+    pub fn from_toml_with(
+        text: &str,
+        file: &str,
+        input: Option<[usize; 3]>,
+        classes: Option<usize>,
+        kinds: &Kinds,
+    ) -> Result<Sequential> {
+        let source = ModelText { file, text, kinds, classes, line: Location::caller() };
         let table = DeTable::parse(text)
             .map_err(|error| source.error(&error.span().unwrap_or_default(), error.message().trim()))?;
         let mut settings = Settings::new(&source, "a model file", table.get_ref(), 0..0);

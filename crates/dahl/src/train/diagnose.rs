@@ -67,7 +67,7 @@ pub(super) fn check_losses<T>(run: &Workbench<'_, T>, position: &Position, test_
         );
         return Err(Error::setting(message));
     }
-    let guessing = (run.data.classes.max(2) as f64).ln();
+    let guessing = run.loss.of_guessing(run.data.classes);
     if loss.min(test_loss) <= ASTRONOMICAL * guessing {
         return Ok(());
     }

@@ -10,7 +10,9 @@ use super::workbench::Workbench;
 use super::{Checkpoint, Trainer};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::model::NamedParameter;
+use crate::layer::Kinds;
+use crate::loss::usual;
+use crate::model::{NamedParameter, Sequential};
 use crate::op::Float;
 use crate::optim::Decay;
 use crate::tensors::{Tensor, Tensors};
@@ -47,8 +49,13 @@ pub(super) fn restore<T: Float>(
 ) -> Result<Position> {
     let position = Position::load(&checkpoint.settings)?;
     let (mut differences, mut misfits) = (Vec::new(), Vec::new());
+    let usual = usual(run.model).to_string();
     for (key, value) in settings {
-        let before = if key == FUSION { OFF } else { "" };
+        let before = match key.as_str() {
+            FUSION => OFF,
+            LOSS => &*usual,
+            _ => "",
+        };
         let found = checkpoint.settings.get(key).map_or(before, String::as_str);
         if found != value {
             let short =
@@ -113,11 +120,47 @@ pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
     trainer
 }
 
+impl Checkpoint {
+    /// The model that it is of, with its weights. `kinds` are the layers that the program knows: those that
+    /// are built in ([`Kinds::default`]), and its own.
+    ///
+    /// # Errors
+    ///
+    /// A checkpoint that does not say of which model it is, a layer that is not among the kinds, and weights
+    /// that do not fit.
+    #[track_caller]
+    pub fn model(&self, kinds: &Kinds) -> Result<Sequential> {
+        let mut model = self.untrained_model(kinds)?;
+        model.set_tensors(&self.tensors)?;
+        Ok(model)
+    }
+
+    /// The same model without weights.
+    #[track_caller]
+    pub fn untrained_model(&self, kinds: &Kinds) -> Result<Sequential> {
+        let Some(text) = self.settings.get(MODEL) else {
+            return Err(Error::setting("the checkpoint does not say of which model it is: take another one"));
+        };
+        let read = Sequential::from_toml_with(text, "the model of the checkpoint", None, None, kinds);
+        read.map_err(|error| {
+            let message = "the checkpoint is of a model that this program cannot make: use the program that wrote it, or give \
+                           the kinds of its layers (layer::Kinds)";
+            Error::setting(message).because_of(error)
+        })
+    }
+}
+
+/// The setting that describes the model.
+const MODEL: &str = "model";
+
 /// Tensors that a complaint names, of all that do not fit.
 const NAMED_TENSORS: usize = 3;
 
 /// The setting that tells who decided which worker executes what; bits do not depend on it.
 const SCHEDULE: &str = "note.schedule";
+
+/// The setting that tells what is minimised; checkpoints without it minimise what is usual for their model.
+const LOSS: &str = "loss";
 
 /// The setting that tells whether there are fused tasks.
 const FUSION: &str = "fusion";
@@ -147,7 +190,7 @@ fn contents<T: Float>(run: &Workbench<'_, T>) -> Result<Vec<(StateId, String, Na
 pub(super) fn settings<T: Float>(run: &Workbench<'_, T>, n_steps: u64) -> Result<BTreeMap<String, String>> {
     let Trainer { optimizer, rate, batch, seed, .. } = run.trainer;
     let mut settings = BTreeMap::from([
-        ("model".to_string(), run.model.to_toml()),
+        (MODEL.to_string(), run.model.to_toml()),
         ("dtype".to_string(), T::DTYPE.to_string()),
         ("optimizer".to_string(), optimizer.to_string()),
         ("learning rate".to_string(), rate.to_string()),
@@ -155,6 +198,7 @@ pub(super) fn settings<T: Float>(run: &Workbench<'_, T>, n_steps: u64) -> Result
         ("seed".to_string(), seed.to_string()),
         ("data".to_string(), fingerprint(run.data)?),
         ("cut".to_string(), cut_hash(run)?.to_string()),
+        (LOSS.to_string(), run.loss.to_string()),
         (FUSION.to_string(), if run.plans.has_fused() { ON } else { OFF }.to_string()),
     ]);
     if matches!(rate.decay, Decay::Linear { .. } | Decay::Cosine { .. }) {

@@ -86,7 +86,7 @@ impl State {
         };
         let mut groups = Vec::new();
         for (i, (weights, range)) in weights.into_iter().zip(&ranges).enumerate() {
-            let names = trainer.optimizer.state_names().iter();
+            let names = trainer.optimizer.state_names().into_iter();
             let optimizer = names.map(|name| add(&format!("{name}{}", suffix(i)), range.len(), &[]));
             let optimizer = optimizer.collect::<Result<_>>()?;
             groups.push(Group { range: range.clone(), weights, optimizer, suffix: suffix(i) });

@@ -3,15 +3,15 @@
 use super::state::{Part, Pixels, State};
 use crate::error::Result;
 use crate::layer::{Mode, Tape};
-use crate::loss::Loss;
+use crate::loss::{Answers, Loss};
 use crate::model::Sequential;
 use crate::op;
 use crate::op::Float;
-use crate::optim::Optimizer;
+use crate::optim::{Optimizer, Update};
 use crate::random::Stream;
 use dahl_runtime::array::Dtype;
 use dahl_runtime::engine::{Ports, Store};
-use dahl_runtime::graph::{Graph, Prospect, Recorded, Role, Var, fuse};
+use dahl_runtime::graph::{Fusion, Graph, Prospect, Recorded, Role, Var, fuse};
 use std::ops::RangeInclusive;
 
 /// Steps that the program may be ahead of the workers: so many that it wakes up rarely, where steps are
@@ -61,13 +61,16 @@ impl StepKind {
 #[derive(Clone, Copy)]
 pub(super) struct Recipe<'a> {
     pub model: &'a Sequential,
-    pub optimizer: &'a Optimizer,
+    pub optimizer: &'a dyn Optimizer,
+    pub loss: &'a dyn Loss,
     pub store: &'a Store,
     pub state: &'a State,
     pub part: Part,
     pub dtype: Dtype,
-    /// Whether tasks are fused, and what is known of the cut then.
-    pub fusion: Option<&'a Prospect>,
+    /// The rules by which tasks are fused; none where they are not.
+    pub fusions: &'a [&'static Fusion],
+    /// What is known of the cut before it is made, for these rules.
+    pub prospect: &'a Prospect,
 }
 
 /// A recorded step and its ports and outputs.
@@ -125,15 +128,18 @@ impl Step {
     /// Records a step and fuses its tasks, unless somebody wants to look at all that is computed.
     fn record_fused(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
         let step = Step::record_ahead(recipe, n, kind, depth)?;
-        match recipe.fusion {
-            Some(prospect) if kind != StepKind::Diagnose => step.fused(prospect),
-            _ => Ok(step),
+        match kind {
+            StepKind::Diagnose => Ok(step),
+            _ => step.fused(recipe.fusions, recipe.prospect),
         }
     }
 
     /// The same step with fused tasks. Ports and outputs are never fused away.
-    fn fused(mut self, prospect: &Prospect) -> Result<Step> {
-        let fused = fuse(std::mem::replace(&mut self.graph, Graph::new(1)), op::FUSIONS, prospect)?;
+    fn fused(mut self, rules: &[&'static Fusion], prospect: &Prospect) -> Result<Step> {
+        if rules.is_empty() {
+            return Ok(self);
+        }
+        let fused = fuse(std::mem::replace(&mut self.graph, Graph::new(1)), rules, prospect)?;
         let renumber = |var: &mut Var| *var = fused.var(*var).unwrap_or(*var);
         renumber(&mut self.index);
         if let Some((images, labels)) = &mut self.streamed {
@@ -148,7 +154,7 @@ impl Step {
     }
 
     fn record_ahead(recipe: Recipe<'_>, n: usize, kind: StepKind, depth: usize) -> Result<Step> {
-        let Recipe { model, optimizer, store, state, part, dtype, .. } = recipe;
+        let Recipe { model, optimizer, loss, store, state, part, dtype, .. } = recipe;
         let pixels = state.pixels(part);
         let mut graph = Graph::new(depth);
         let weights: Vec<Var> =
@@ -190,8 +196,7 @@ impl Step {
         let logits = recording.output;
         if kind == StepKind::Predict {
             let probabilities = tape.graph().output("probabilities", dtype, logits.shape());
-            let codelet = if model.ends_in_softmax() { &op::copy::CODELET } else { &op::softmax::CODELET };
-            tape.beside_layers("output", |tape| tape.task(codelet, &[logits], &[probabilities], &[]))?;
+            tape.beside_layers("output", |tape| loss.record_probabilities(tape, logits, probabilities))?;
             step.dumped.push(probabilities);
             step.graph = graph;
             return Ok(step);
@@ -201,11 +206,10 @@ impl Step {
             tape.task(&op::load_labels::CODELET, &[labels, index], &[label], &[])
         })?;
         let metrics = tape.graph().output("metrics", dtype, [2]);
-        let (loss, correct) = (metrics.part(0, [])?, metrics.part(1, [])?);
         step.metrics = Some(metrics);
-        let loss_kind = if model.ends_in_softmax() { Loss::CrossEntropy } else { Loss::SoftmaxCrossEntropy };
-        let doutput =
-            tape.beside_layers("loss", |tape| loss_kind.record(tape, logits, label, loss, correct))?;
+        let answers =
+            Answers { output: logits, label, loss: metrics.part(0, [])?, correct: metrics.part(1, [])? };
+        let doutput = tape.beside_layers("loss", |tape| loss.record(tape, &answers))?;
         if kind.trains() {
             if kind == StepKind::TrainDumped {
                 let copy = tape.graph().output("logits", dtype, logits.shape());
@@ -222,11 +226,11 @@ impl Step {
             for ((group, &gradients), &weights) in state.groups.iter().zip(&gradients).zip(&weights) {
                 let own = group.optimizer.iter().map(|&id| store.record(tape.graph(), id));
                 let own: Vec<Var> = own.collect();
-                tape.beside_layers("update", |tape| {
-                    optimizer.record(tape, gradients, weights, &own, rate, &mut step.number)
-                })?;
+                let update = Update { gradients, weights, state: &own, rate };
+                tape.beside_layers("update", |tape| optimizer.record(tape, &update))?;
             }
             step.rate = Some(rate);
+            step.number = tape.step_number_port();
             if kind == StepKind::TrainDumped {
                 step.dumped.extend(gradients);
             }
@@ -281,6 +285,7 @@ mod tests {
     use super::*;
     use crate::Trainer;
     use crate::dataset::{Dataset, Split};
+    use crate::optim::Sgd;
     use dahl_runtime::graph::{Cut, ScopeId, lower};
     use dahl_runtime::machine::Machine;
 
@@ -300,10 +305,11 @@ mod tests {
         let trainer = Trainer::new(&Machine::with_workers(1));
         let state = State::new::<f32>(&mut store, &trainer, &model, &data).unwrap();
         let (model, store, state) = (&model, &store, &state);
-        let (optimizer, part, dtype) = (&Optimizer::SGD, Part::Train, Dtype::F32);
-        let prospect = op::default_cut().prospect();
-        let fusion = fusion.then_some(&prospect);
-        let recipe = Recipe { model, optimizer, store, state, part, dtype, fusion };
+        let (optimizer, loss) = (&Sgd::PLAIN, &*crate::loss::usual(model));
+        let (part, dtype) = (Part::Train, Dtype::F32);
+        let fusions = if fusion { op::FUSIONS } else { &[] };
+        let prospect = &op::default_cut().prospect();
+        let recipe = Recipe { model, optimizer, loss, store, state, part, dtype, fusions, prospect };
         Step::record(recipe, n, kind).unwrap()
     }
 
@@ -315,8 +321,7 @@ mod tests {
         for recorded in step.graph.tasks() {
             let (name, at) = (recorded.codelet.name, recorded.location);
             let is_step = name.starts_with("load") || ["softmax_ce", "sgd"].contains(&name);
-            assert_eq!(at.file(), file!(), "{name}");
-            assert_eq!(at.line() == line, !is_step, "{name} {at}");
+            assert_eq!((at.file(), at.line()) == (file!(), line), !is_step, "{name} {at}");
         }
     }
 

@@ -1,9 +1,12 @@
 //! The settings of training. What is done with them is in `running.rs` and `inspecting.rs`.
 
 use super::{Checkpoint, FolderLock};
-use crate::optim::{LearningRate, Optimizer};
+use crate::loss::{AnyLoss, Loss, usual};
+use crate::model::Sequential;
+use crate::op;
+use crate::optim::{AnyOptimizer, LearningRate, Optimizer, Sgd};
 use dahl_runtime::engine::Engine;
-use dahl_runtime::graph::CutOptions;
+use dahl_runtime::graph::{CutOptions, Fusion};
 use dahl_runtime::machine::Machine;
 use dahl_runtime::plan::{PlanFile, Schedule};
 use dahl_runtime::shape::Dtype;
@@ -18,7 +21,9 @@ pub struct Trainer {
     pub(super) machine: Machine,
     /// Who executes the steps, if not workers of its own.
     pub(super) engine: Option<Arc<dyn Engine>>,
-    pub(super) optimizer: Optimizer,
+    pub(super) optimizer: AnyOptimizer,
+    /// What is minimised, if not what is usual for the model.
+    pub(super) loss: Option<AnyLoss>,
     pub(super) rate: LearningRate,
     pub(super) batch: usize,
     pub(super) epochs: usize,
@@ -33,6 +38,8 @@ pub struct Trainer {
     pub(super) origin: String,
     /// Whether tasks are fused, if that was said.
     pub(super) fusion: Option<bool>,
+    /// The rules by which they are.
+    pub(super) fusions: Vec<&'static Fusion>,
     /// The layers that begin a group.
     pub(super) groups: Vec<usize>,
     pub(super) trace_capacity: usize,
@@ -62,7 +69,8 @@ impl Trainer {
         Trainer {
             machine: machine.clone(),
             engine: None,
-            optimizer: Optimizer::SGD,
+            optimizer: Arc::new(Sgd::PLAIN),
+            loss: None,
             rate: LearningRate::constant(0.1),
             batch: 64,
             epochs: 1,
@@ -74,6 +82,7 @@ impl Trainer {
             cut: dahl_op::default_cut(),
             origin: "heuristic".to_string(),
             fusion: None,
+            fusions: op::FUSIONS.to_vec(),
             groups: Vec::new(),
             trace_capacity: 1 << 16,
             plans: None,
@@ -94,12 +103,19 @@ impl Trainer {
 
     /// Plain stochastic gradient descent with this learning rate.
     pub fn sgd(self, learning_rate: f64) -> Self {
-        self.optimizer(Optimizer::SGD).learning_rate(LearningRate::constant(learning_rate))
+        self.optimizer(Sgd::PLAIN).learning_rate(LearningRate::constant(learning_rate))
     }
 
     /// How gradients become new weights.
-    pub fn optimizer(mut self, optimizer: Optimizer) -> Self {
-        self.optimizer = optimizer;
+    pub fn optimizer(mut self, optimizer: impl Optimizer + 'static) -> Self {
+        self.optimizer = Arc::new(optimizer);
+        self
+    }
+
+    /// What is minimised. Unless this says otherwise, it is the cross-entropy of the softmax of the outputs,
+    /// or of the outputs themselves where a model ends in a softmax.
+    pub fn loss(mut self, loss: impl Loss + 'static) -> Self {
+        self.loss = Some(Arc::new(loss));
         self
     }
 
@@ -169,6 +185,12 @@ impl Trainer {
         self
     }
 
+    /// Fuses tasks by these rules, too, after those that are built in ([`op::FUSIONS`]).
+    pub fn fusions(mut self, rules: &[&'static Fusion]) -> Self {
+        self.fusions.extend(rules);
+        self
+    }
+
     /// Divides the layers into groups, each of which begins with one of `first_layers`, counted from 0 and in
     /// ascending order; without any, all layers are one group. The weights of a group are one flat array, as
     /// are their gradients and each array that the optimiser keeps, so that a group can be updated, summed
@@ -230,6 +252,11 @@ impl Trainer {
     pub fn note(mut self, key: &str, value: impl Into<String>) -> Self {
         self.notes.insert(format!("note.{key}"), value.into());
         self
+    }
+
+    /// What is minimised for this model.
+    pub(super) fn loss_of(&self, model: &Sequential) -> AnyLoss {
+        self.loss.clone().unwrap_or_else(|| usual(model))
     }
 
     /// Steps of the whole run, with this many in an epoch.

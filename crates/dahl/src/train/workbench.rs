@@ -8,6 +8,7 @@ use super::state::{Part, State};
 use super::step::{Recipe, Step, StepKind};
 use crate::dataset::{Dataset, Split};
 use crate::error::Result;
+use crate::loss::AnyLoss;
 use crate::model::Sequential;
 use crate::op::Float;
 use dahl_runtime::engine::{Engine, Lookout, Outputs, Ports, Session, Store, Workspace, native};
@@ -25,6 +26,7 @@ pub(super) struct Workbench<'a, T> {
     pub trainer: &'a Trainer,
     pub model: &'a Sequential,
     pub data: &'a Dataset,
+    pub loss: AnyLoss,
     pub store: Store,
     pub state: State,
     /// The plans of the steps that are prepared.
@@ -46,7 +48,8 @@ impl<'a, T: Float> Workbench<'a, T> {
         let given = trainer.plans.as_ref().or(trainer.kept_plans.as_ref());
         let plans = PlanFile::new(given.map_or(&*trainer.origin, |plans| plans.origin()));
         let workspace = Workspace::new();
-        Ok(Workbench { trainer, model, data, store, state, plans, engine, workspace, element: PhantomData })
+        let (loss, element) = (trainer.loss_of(model), PhantomData);
+        Ok(Workbench { trainer, model, data, loss, store, state, plans, engine, workspace, element })
     }
 
     /// The images of a part in an order, for the steps that follow.
@@ -116,9 +119,10 @@ impl<'a, T: Float> Workbench<'a, T> {
         let fusion = planned.unwrap_or(self.trainer.fusion.unwrap_or(cut.fusion));
         let plans_of_step = plans.as_ref().filter(|_| is_planned);
         let prospect = plans_of_step.and_then(|plans| plans.prospect(&name, cut.max_groups));
-        let prospect = prospect.unwrap_or_else(|| cut.prospect());
-        let fusion = fusion.then_some(&prospect);
-        let recipe = Recipe { model, optimizer, store, state, part, dtype: T::DTYPE, fusion };
+        let prospect = &prospect.unwrap_or_else(|| cut.prospect());
+        let (optimizer, loss, dtype) = (&**optimizer, &*self.loss, T::DTYPE);
+        let fusions = if fusion { &self.trainer.fusions[..] } else { &[] };
+        let recipe = Recipe { model, optimizer, loss, store, state, part, dtype, fusions, prospect };
         let step = Step::record(recipe, n, kind)?;
         // A plan that was asked for is executed or refused; one that a checkpoint brings along need not fit
         // this machine.

@@ -1,9 +1,9 @@
 //! Results worked out by hand, so that the references themselves are held to something.
 
-use crate::harness::{Arg, Prepared, Settings};
 use dahl::op;
 use dahl_runtime::array::{Dtype, Layout};
 use dahl_runtime::codelet::Codelet;
+use dahl_runtime::conformance::{Arg, Prepared, Settings};
 
 /// Runs the reference on whole arrays of `f64` (or the given type) and returns the outputs.
 fn reference(
@@ -16,7 +16,7 @@ fn reference(
         arg.fill(data);
         arg
     });
-    let prepared = Prepared::new(codelet, "reference", Dtype::F64, args.collect(), settings);
+    let mut prepared = Prepared::new(codelet, "reference", Dtype::F64, args.collect(), settings);
     prepared.run()?;
     Ok(prepared.into_args()[settings.n_inputs..].iter().map(Arg::values).collect())
 }

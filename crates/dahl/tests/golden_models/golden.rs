@@ -4,11 +4,12 @@
 use dahl::Trainer;
 use dahl::dataset::{self, Dataset};
 use dahl::model::{NamedParameter, Sequential};
-use dahl::optim::{LearningRate, Moments, Optimizer};
+use dahl::optim::{Adam, AdamW, AnyOptimizer, LearningRate, Moments, Sgd};
 use dahl_runtime::machine::Machine;
 use safetensors::SafeTensors;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Of tensors with more elements, this many are in the file.
 const SAMPLES: usize = 64;
@@ -71,10 +72,10 @@ impl Golden {
     /// Two workers with the settings of the case.
     pub fn trainer(&self) -> Trainer {
         let weight_decay = self.number("weight-decay");
-        let optimizer = match self.option("optimizer") {
-            "sgd" => Optimizer::Sgd { momentum: self.number("momentum"), weight_decay, nesterov: false },
-            "adam" => Optimizer::Adam(Moments::with_decay(weight_decay)),
-            "adamw" => Optimizer::AdamW(Moments::with_decay(weight_decay)),
+        let optimizer: AnyOptimizer = match self.option("optimizer") {
+            "sgd" => Arc::new(Sgd { momentum: self.number("momentum"), weight_decay, nesterov: false }),
+            "adam" => Arc::new(Adam(Moments::with_decay(weight_decay))),
+            "adamw" => Arc::new(AdamW(Moments::with_decay(weight_decay))),
             other => panic!("no optimiser is called {other}"),
         };
         let trainer = Trainer::new(&Machine::with_workers(2)).optimizer(optimizer).seed(self.seed());

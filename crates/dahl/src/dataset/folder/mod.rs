@@ -10,11 +10,10 @@ mod pnm;
 mod resize;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use dahl_runtime::shown;
 
-use super::split::{ImageSource, Pixels, Split};
+use super::split::{ImageSource, Split};
 use super::{Dataset, file};
 use crate::error::{Error, Result};
 use crate::memory;
@@ -61,7 +60,7 @@ pub(super) fn folder(dir: &Path, shape: Option<[usize; 3]>, limit: Option<usize>
     let split = |files: Vec<(Box<Path>, u8)>| {
         let (files, labels): (Vec<_>, Vec<_>) = files.into_iter().unzip();
         let source = Files { root: dir.to_path_buf(), files, shape };
-        Split::from_pixels(Pixels::Streamed(Arc::new(source)), labels, image_bytes)
+        Split::from_source(source, labels, image_bytes)
     };
     Ok(Dataset {
         name: file::name(dir),

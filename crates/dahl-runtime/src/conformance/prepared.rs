@@ -1,11 +1,10 @@
-//! Calls kernels by hand: arguments with their own memory, in any layout and window.
+//! Calls of kernels by hand: arguments with their own memory, in any layout and window.
 
 #![expect(unsafe_code, reason = "a kernel call borrows raw memory; the arguments here own it")]
 
-use dahl_runtime::Result;
-use dahl_runtime::array::{Dtype, Layout, Region, Shape};
-use dahl_runtime::codelet::{ArgSpec, Call, CallSpec, Codelet, for_each_index};
-use std::cell::RefCell;
+use crate::codelet::{ArgSpec, Call, CallSpec, Codelet, Kernel, for_each_index};
+use crate::error::{Error, ErrorKind, Result};
+use crate::shape::{Dtype, Layout, Region, Shape};
 use std::ptr;
 
 /// Lines behind the scratch of a call.
@@ -20,13 +19,18 @@ struct Line([u8; 64]);
 #[derive(Clone)]
 pub struct Arg {
     /// What the kernel is told about it.
-    pub spec: ArgSpec,
+    spec: ArgSpec,
     memory: Vec<Line>,
 }
 
 impl Arg {
     /// An argument whose memory is filled with bytes of ones: NaN in floating point, 255 in bytes.
+    ///
+    /// # Panics
+    /// If the region is not inside of the tile, or the layout is one of views.
     pub fn new(dtype: Dtype, layout: Layout, extent: Shape, tile: Region, region: Region) -> Self {
+        assert!(region.is_empty() || tile.contains(&region), "{region} is not inside of {tile}");
+        assert!(!matches!(layout, Layout::Strided(_)), "memory of its own has no strides");
         let bytes = layout.len(&tile) * dtype.bytes();
         let memory = vec![Line([0xff; 64]); bytes.div_ceil(64)];
         Arg { spec: ArgSpec { dtype, layout, tile, region, extent }, memory }
@@ -122,14 +126,17 @@ pub struct Prepared {
     spec: CallSpec,
     args: Vec<Arg>,
     pointers: Vec<*mut u8>,
-    kernel: fn(&Call<'_>) -> Result<()>,
+    kernel: Kernel,
     /// What the codelet declares, and a guard behind it that no kernel may touch.
-    scratch: RefCell<Vec<Line>>,
+    scratch: Vec<Line>,
     scratch_bytes: usize,
 }
 
 impl Prepared {
     /// The implementation `name` of a codelet, on `args`.
+    ///
+    /// # Panics
+    /// If there is no such implementation.
     pub fn new(codelet: &Codelet, name: &str, dtype: Dtype, mut args: Vec<Arg>, call: &Settings<'_>) -> Self {
         let implementation = codelet
             .implementation(name, dtype)
@@ -145,29 +152,41 @@ impl Prepared {
         let pointers = args.iter_mut().map(|arg| arg.memory.as_mut_ptr().cast()).collect();
         let scratch_bytes = (codelet.scratch)(implementation, &spec);
         // Ones in every bit are NaN, so that a kernel which reads what it has not written shows.
-        let scratch = RefCell::new(vec![Line([0xff; 64]); scratch_bytes.div_ceil(64) + GUARD]);
+        let scratch = vec![Line([0xff; 64]); scratch_bytes.div_ceil(64) + GUARD];
         Prepared { spec, args, pointers, kernel: implementation.kernel, scratch, scratch_bytes }
     }
 
-    /// Lets argument `to` use the memory of argument `from`: for work in place.
+    /// Lets output `to` use the memory of input `from`, both counted among all arguments: for work in place.
+    ///
+    /// # Panics
+    /// If the codelet does not work in place, or another output is there already.
     pub fn share(&mut self, from: usize, to: usize) {
+        let CallSpec { in_place, n_inputs, .. } = self.spec;
+        assert!(in_place && from < n_inputs && n_inputs <= to, "argument {to} cannot be in place of {from}");
+        assert!(!self.pointers[n_inputs..].contains(&self.pointers[from]), "another output is there already");
         assert_eq!(self.args[from].memory.len(), self.args[to].memory.len());
         self.pointers[to] = self.pointers[from];
     }
 
     /// Runs the kernel, with as much scratch as its codelet declares and not a byte more.
     ///
-    /// # Panics
-    /// If the kernel has written behind that.
-    pub fn run(&self) -> Result<()> {
-        let mut scratch = self.scratch.borrow_mut();
-        let declared = ptr::slice_from_raw_parts_mut(scratch.as_mut_ptr().cast(), self.scratch_bytes);
-        // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout
-        // and aligned to 64 bytes; nothing else touches it meanwhile, nor the scratch, which is borrowed.
-        // `share` is used for elementwise codelets only.
+    /// # Errors
+    ///
+    /// Those of the kernel, and what it has written behind its scratch.
+    pub fn run(&mut self) -> Result<()> {
+        let declared = ptr::slice_from_raw_parts_mut(self.scratch.as_mut_ptr().cast(), self.scratch_bytes);
+        // SAFETY: every pointer belongs to the memory of an argument that `self` owns, sized by its layout,
+        // aligned to 64 bytes and initialised; regions are inside of tiles, and nothing else touches them
+        // meanwhile, nor the scratch. Only `share` lets an input be an output, of a codelet that works in
+        // place.
         let outcome = unsafe { (self.kernel)(&Call::new(&self.spec, &self.pointers, declared)) };
-        let guard = &scratch.as_flattened_bytes()[self.scratch_bytes..];
-        assert!(guard.iter().all(|&byte| byte == 0xff), "a kernel wrote behind its scratch");
+        let guard = &self.scratch.as_flattened_bytes()[self.scratch_bytes..];
+        if guard.iter().any(|&byte| byte != 0xff) {
+            return Err(Error::new(
+                ErrorKind::Task,
+                "the kernel wrote behind its scratch: declare more of it",
+            ));
+        }
         outcome
     }
 
