@@ -152,7 +152,8 @@ impl Shared {
         });
         let addresses: Vec<*mut u8> = addresses.collect();
         let scratch = self.scratch.load(Ordering::Acquire);
-        // SAFETY: the memory plan has room for every version and for scratch, and tasks are executed in order.
+        // SAFETY: the memory plan has room for every version and for scratch, and tasks are executed in
+        // order.
         unsafe { self.runner.call(0, task, step, &addresses, scratch) };
     }
 }
