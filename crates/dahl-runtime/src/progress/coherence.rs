@@ -96,7 +96,9 @@ impl Coherence {
             let block = &self.blocks.blocks[used.block];
             let valid = self.state(used.block, version(block.buffer, used.age)).load(Ordering::Acquire);
             if valid >> memory & 1 == 0 {
-                each(valid.trailing_zeros() as MemoryId, block.range.len());
+                let seen = valid & self.visible;
+                let from = if seen == 0 { valid } else { seen }.trailing_zeros() as MemoryId;
+                each(from, block.range.len());
             }
         }
     }

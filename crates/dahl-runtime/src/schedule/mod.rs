@@ -1,11 +1,11 @@
 //! Schedulers: who takes which ready task, where a plan leaves that open.
 //!
 //! A dynamic run keeps count of what each task still waits for; when nothing is left, the task is *ready* and
-//! given to a [`Scheduler`], which hands it to a worker that asks and whose unit may execute it ([`Allowed`]).
+//! given to a [`Scheduler`], which hands it to a worker that asks and may execute it ([`Allowed`]).
 //! Schedulers know nothing of kernels, memory or time, and results do not depend on them: bits come from the
-//! cut alone. They hear of what happens, and may ask what tasks and copies cost ([`CostModel`]) and where data
-//! lie ([`Whereabouts`]); so the same one decides for threads and on a virtual clock. A [`Policy`] names a
-//! scheduler and makes it.
+//! cut alone. They hear of what happens, and may ask what tasks and copies cost ([`CostModel`]) and where
+//! data lie ([`Whereabouts`]); so the same one decides for threads and on a virtual clock. A [`Policy`] names
+//! a scheduler and makes it.
 //!
 //! Several steps may be under way at once ([`steps_under_way`]). A scheduler keeps their tasks apart by the
 //! step's *turn*, which is its number modulo [`n_turns`], and prefers older steps, so that steps end in
