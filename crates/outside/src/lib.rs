@@ -1,18 +1,21 @@
 //! What somebody builds on dahl without changing it.
 //!
 //! Codelets with two implementations and a layer made of them ([`Prelu`]), a rule that fuses them, an
-//! optimiser with state of its own ([`RmsProp`]), a loss ([`SquaredError`]) and a source of images
-//! ([`Shapes`]). All of it uses public items of the crate `dahl` alone, and nothing of it is known there: the
-//! tests of this crate fail when dahl closes a door. They train with all of it together.
+//! optimiser with state of its own ([`RmsProp`]), a loss ([`SquaredError`]), a source of images
+//! ([`Shapes`]) and a scheduler ([`newest_first`]). All of it uses public items of the crate `dahl` alone, and
+//! nothing of it is known there: the tests of this crate fail when dahl closes a door. They train with all of
+//! it together.
 
 mod loss;
 mod optimizer;
 mod prelu;
+mod scheduler;
 mod shapes;
 
 pub use loss::SquaredError;
 pub use optimizer::RmsProp;
 pub use prelu::Prelu;
+pub use scheduler::newest_first;
 pub use shapes::Shapes;
 
 use dahl::layer::Kinds;

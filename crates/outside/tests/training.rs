@@ -4,8 +4,9 @@
 use dahl::dataset::{Dataset, Options};
 use dahl::optim::LearningRate;
 use dahl::prelude::*;
+use dahl::runtime::plan::PlanFile;
 use dahl::train::{Checkpoint, Event, Report, Schedule};
-use dahl_outside::{FUSIONS, Prelu, RmsProp, Shapes, SquaredError, kinds};
+use dahl_outside::{FUSIONS, Prelu, RmsProp, Shapes, SquaredError, kinds, newest_first};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -49,18 +50,18 @@ fn it_learns_to_the_same_bits_under_every_schedule_on_any_number_of_workers() ->
     for dtype in [Dtype::F32, Dtype::F64] {
         let mut first = None;
         for workers in [1, 2] {
-            for schedule in Schedule::ALL {
+            let trainer = trainer(workers, dtype);
+            let own = ("newest_first", trainer.clone().scheduler(newest_first()));
+            let trainers =
+                Schedule::ALL.map(|schedule| (schedule.name(), trainer.clone().schedule(schedule)));
+            for (schedule, trainer) in trainers.into_iter().chain([own]) {
                 let mut model = model(&data);
-                let report = trainer(workers, dtype).schedule(schedule).fit(&mut model, &data)?;
+                let report = trainer.fit(&mut model, &data)?;
                 let (begin, end) = (&report.epochs[0], &report.epochs[11]);
                 assert!(end.loss < 0.5 * begin.loss, "{dtype}: {} to {}", begin.loss, end.loss);
                 assert!(end.test_accuracy > 0.9, "{dtype}: {}", end.test_accuracy);
                 let bits = bits(&model, &report);
-                assert_eq!(
-                    first.get_or_insert_with(|| bits.clone()),
-                    &bits,
-                    "{dtype} {workers} {schedule:?}"
-                );
+                assert_eq!(first.get_or_insert_with(|| bits.clone()), &bits, "{dtype} {workers} {schedule}");
             }
         }
     }
@@ -146,6 +147,37 @@ fn it_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() -> dahl::Result<()>
     assert_ne!(evaluation.loss, usual.loss);
     let rows = trainer.predict(&whole, &data.test.image(0)?)?;
     assert!((rows[0].iter().sum::<f64>() - 1.0).abs() < 1e-5, "{rows:?}");
+    Ok(())
+}
+
+#[test]
+fn plans_and_checkpoints_name_the_scheduler() -> dahl::Result<()> {
+    let (data, folder) = (Shapes::dataset(96), Folder::new("scheduler"));
+    let trainer = trainer(2, Dtype::F32).scheduler(newest_first()).epochs(2);
+    let mut whole = model(&data);
+    trainer.clone().fit(&mut whole, &data)?;
+
+    // In a plan file, which is executed by whoever provides the scheduler.
+    let text = trainer.make_plans(&model(&data), &data)?.to_string();
+    assert!(text.contains("\norder newest_first\n"), "{text}");
+    let mut plans = PlanFile::parse("plan", &text)?;
+    let error = crate::trainer(2, Dtype::F32).plan(plans.clone()).fit(&mut model(&data), &data).unwrap_err();
+    assert!(error.to_string().contains("nobody provides a scheduler 'newest_first'"), "{error}");
+    plans.provide(newest_first());
+    let mut planned = model(&data);
+    crate::trainer(2, Dtype::F32).epochs(2).plan(plans).fit(&mut planned, &data)?;
+    assert_eq!(planned.weights(), whole.weights());
+
+    // In a checkpoint, from which a run goes on with it or without.
+    let mut first = model(&data);
+    trainer.clone().epochs(1).checkpoint(&folder.0, None).fit(&mut first, &data)?;
+    let checkpoint = Checkpoint::load(&folder.0)?.checkpoint;
+    assert_eq!(checkpoint.settings["note.schedule"], "newest_first");
+    for trainer in [trainer, crate::trainer(1, Dtype::F32).epochs(2)] {
+        let mut resumed = model(&data);
+        trainer.resume(checkpoint.clone()).fit(&mut resumed, &data)?;
+        assert_eq!(resumed.weights(), whole.weights());
+    }
     Ok(())
 }
 

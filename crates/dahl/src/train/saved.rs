@@ -36,7 +36,7 @@ pub(super) fn checkpoint<T: Float>(
     }
     let mut settings = settings.clone();
     settings.extend(run.trainer.notes.clone());
-    settings.insert(SCHEDULE.to_string(), format!("{:?}", run.trainer.schedule));
+    settings.insert(SCHEDULE.to_string(), run.trainer.decider());
     position.save(&mut settings);
     Ok(Checkpoint { step: position.step, tensors, settings, plan: run.plans.to_string() })
 }
@@ -112,9 +112,11 @@ pub(super) fn with_plans(trainer: &Trainer) -> Trainer {
         trainer.fusion = trainer.fusion.or(Some(fusion));
     }
     let plans = trainer.resume.as_ref().filter(|_| trainer.plans.is_none()).and_then(|checkpoint| {
-        let is_same = checkpoint.settings.get(SCHEDULE) == Some(&format!("{:?}", trainer.schedule));
-        let plans = PlanFile::parse("the plan of the checkpoint", &checkpoint.plan).ok();
-        plans.filter(|_| is_same)
+        let is_same = checkpoint.settings.get(SCHEDULE) == Some(&trainer.decider());
+        let mut plans =
+            PlanFile::parse("the plan of the checkpoint", &checkpoint.plan).ok().filter(|_| is_same)?;
+        trainer.policy.iter().for_each(|policy| plans.provide(policy.clone()));
+        Some(plans)
     });
     trainer.kept_plans = plans.map(Arc::new);
     trainer

@@ -6,9 +6,10 @@ use crate::model::Sequential;
 use crate::op;
 use crate::optim::{AnyOptimizer, LearningRate, Optimizer, Sgd};
 use dahl_runtime::engine::Engine;
-use dahl_runtime::graph::{CutOptions, Fusion};
+use dahl_runtime::graph::{CutOptions, Fusion, Lowered};
 use dahl_runtime::machine::Machine;
-use dahl_runtime::plan::{PlanFile, Schedule};
+use dahl_runtime::plan::{Plan, PlanFile, Schedule};
+use dahl_runtime::schedule::Policy;
 use dahl_runtime::shape::Dtype;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct Trainer {
     pub(super) seed: u64,
     pub(super) dtype: Dtype,
     pub(super) schedule: Schedule,
+    /// The scheduler that decides instead, if the program has one.
+    pub(super) policy: Option<Policy>,
     /// Whether workers may evade cores that other programs use.
     pub(super) evades: bool,
     pub(super) cut: CutOptions,
@@ -78,6 +81,7 @@ impl Trainer {
             seed: 1,
             dtype: Dtype::F32,
             schedule: Schedule::Replay,
+            policy: None,
             evades: true,
             cut: dahl_op::default_cut(),
             origin: "heuristic".to_string(),
@@ -161,7 +165,14 @@ impl Trainer {
     /// ([`Lookout`](dahl_runtime::engine::Lookout)). A schedule that is asked for is kept to, come what may;
     /// so is a plan.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
-        (self.schedule, self.evades) = (schedule, false);
+        (self.schedule, self.policy, self.evades) = (schedule, None, false);
+        self
+    }
+
+    /// Lets a scheduler of the program's own decide which worker executes what, as tasks become ready. Bits
+    /// do not depend on it, and it is kept to as a [`Trainer::schedule`] is. Plans name it.
+    pub fn scheduler(mut self, policy: impl Into<Policy>) -> Self {
+        (self.policy, self.evades) = (Some(policy.into()), false);
         self
     }
 
@@ -207,7 +218,8 @@ impl Trainer {
     }
 
     /// Executes these plans, whatever cut, fusion and schedule say: read from a file, or made by
-    /// [`Trainer::make_plans`]. They must hold every step of the run.
+    /// [`Trainer::make_plans`]. They must hold every step of the run. Where they name a scheduler of the
+    /// program's own, it must be provided ([`PlanFile::provide`]).
     pub fn plan(mut self, plans: PlanFile) -> Self {
         (self.plans, self.evades) = (Some(Arc::new(plans)), false);
         self
@@ -252,6 +264,21 @@ impl Trainer {
     pub fn note(mut self, key: &str, value: impl Into<String>) -> Self {
         self.notes.insert(format!("note.{key}"), value.into());
         self
+    }
+
+    /// The plan of a step, by whoever decides.
+    pub(super) fn place(&self, lowered: &Lowered) -> dahl_runtime::Result<Plan> {
+        match &self.policy {
+            Some(policy) => Plan::open(lowered, &self.machine, policy),
+            None => self.schedule.plan(lowered, &self.machine),
+        }
+    }
+
+    /// Who decides, in a word.
+    pub(super) fn decider(&self) -> String {
+        self.policy
+            .as_ref()
+            .map_or_else(|| format!("{:?}", self.schedule), |policy| policy.name().to_string())
     }
 
     /// What is minimised for this model.

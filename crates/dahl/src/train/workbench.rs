@@ -109,7 +109,7 @@ impl<'a, T: Float> Workbench<'a, T> {
 
     /// Records, cuts, lowers and places a step, or takes all this from the plans that the trainer was given.
     fn plan(&mut self, part: Part, n: usize, kind: StepKind) -> Result<(Step, Planned)> {
-        let Trainer { machine, cut, schedule, plans, kept_plans, optimizer, .. } = self.trainer;
+        let Trainer { machine, cut, plans, kept_plans, optimizer, .. } = self.trainer;
         let (model, store, state) = (self.model, &self.store, &self.state);
         let name = kind.name(n);
         // Plan files hold what a run consists of, not what looks into it.
@@ -133,7 +133,7 @@ impl<'a, T: Float> Workbench<'a, T> {
         let planned = match (plans, kept) {
             (Some(plans), _) if is_planned => plans.plan(&name, &step.graph, machine)?,
             (_, Some(planned)) => planned,
-            _ => Planned::new(&step.graph, cut, |lowered| schedule.plan(lowered, machine))?,
+            _ => Planned::new(&step.graph, cut, |lowered| self.trainer.place(lowered))?,
         };
         planned.plan.check_machine(machine)?;
         if is_planned {
