@@ -176,7 +176,7 @@ fn mistakes_are_sentences() {
     let user = User::new("tune-mistakes");
     let failure = |arguments: &[&str], code| sentence(&format!("{arguments:?}"), &user.dahl(arguments), code);
     assert!(failure(&["calibrate", "--model", "nothing"], 2).contains("nothing"));
-    assert!(failure(&["sweep", "--tiles", "16"], 2).contains("n=16"));
+    assert!(failure(&["sweep", "--tiles", "16"], 2).contains("AXIS=16"));
     assert!(failure(&["sweep", "--rounds", "0"], 2).contains("rounds"));
     assert!(failure(&["sweep", "--plot", "no/such/folder/a.svg"], 1).contains("a.svg"));
     // One round leaves nothing to learn from.

@@ -2,9 +2,9 @@
 //!
 //! Codelets with two implementations and a layer made of them ([`Prelu`]), a rule that fuses them, an
 //! optimiser with state of its own ([`RmsProp`]), a loss ([`SquaredError`]), a source of images
-//! ([`Shapes`]) and a scheduler ([`newest_first`]). All of it uses public items of the crate `dahl` alone, and
-//! nothing of it is known there: the tests of this crate fail when dahl closes a door. They train with all of
-//! it together.
+//! ([`Shapes`]) and a scheduler ([`newest_first`]). All of it uses public items of the crate `dahl` alone,
+//! and nothing of it is known there: the tests of this crate fail when dahl closes a door. They train with
+//! all of it together.
 
 mod loss;
 mod optimizer;

@@ -29,7 +29,7 @@ use crate::shape::Dtype;
 /// use dahl_runtime::conformance;
 ///
 /// const fn on_f32(name: &'static str, kernel: Kernel) -> Implementation {
-///     Implementation { name, version: 1, dtype: Dtype::F32, needs: Needs::Nothing, kernel }
+///     Implementation::new(name, 1, Dtype::F32, Needs::Nothing, kernel)
 /// }
 ///
 /// static TWICE: Codelet = Codelet::new(
