@@ -92,6 +92,7 @@ pub(crate) trait Driver {
 }
 
 /// A graph under execution.
+#[cfg_attr(feature = "shuttle", expect(clippy::large_enum_variant, reason = "shuttle's locks are large"))]
 pub(crate) enum Progress<D> {
     /// In the order of a plan.
     Replay(Replay<D>),
